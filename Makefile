@@ -28,7 +28,7 @@ SOAK_MINUTES ?= 60
 SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast test-pythons fuzz kills breakages lint check format docs wheels bench bench-versus faults soak clean
+.PHONY: help install run test test-fast test-pythons fuzz kills breakages lint types check format docs site wheels bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ install: $(INSTALLED)  ## Make .venv with everything that examples and tests nee
 $(INSTALLED): pyproject.toml setup.py constraints.txt $(shell find sample_profiler -name '*.c')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,memray,py-spy,web,export,dev]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,memray,py-spy,web,export,docs,dev]'
 	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.kernels.kernels import KERNELS; \
 		print(f'sample_profiler is installed; recorder: {TWIN}, kernels of networks: {KERNELS}')"
 	@touch $@
@@ -85,6 +85,10 @@ lint: install  ## Check style and types without running anything
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 
+types: install  ## Check with pyright, too, that all that is public has types
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[types]'
+	$(BIN)/python scripts/check_types.py
+
 check: lint  ## Everything that has to pass before a commit: style, types and all tests
 	$(MAKE) test
 
@@ -96,8 +100,12 @@ docs: install  ## Write the generated pages of the documentation
 	$(BIN)/python scripts/make_configuration_docs.py
 	$(BIN)/python scripts/make_api_docs.py
 
-wheels: install  ## Build a source distribution, and of it a wheel for this machine, into dist
-	$(BIN)/python -m build --no-isolation
+site: install  ## Make the documentation a site with a search: build/site/index.html opens without a server or a network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+wheels: install  ## Build a source distribution, and of it a wheel for each of PYTHONS that is here, into dist
+	$(BIN)/python -m build --no-isolation --sdist
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/build_wheels.py $(PYTHONS)
 
 bench: install  ## Measure parts: every shorter script in benchmarks, one after another, and turbo mode
 	@for benchmark in $(BENCHMARKS); do echo "== $$benchmark"; $(BIN)/python -m "$$benchmark" || exit 1; done

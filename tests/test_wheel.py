@@ -22,6 +22,7 @@ pytestmark = pytest.mark.whole_run
 PACKAGES = ("sample_profiler", "sf_examples")
 NOT_OURS = (".git", ".hypothesis", ".venv", ".*_cache", "*.egg-info", "*.py[cod]", "*.so", "__pycache__")
 BUILT = ("build", "dist", "train_dir")
+PUBLIC = "import sample_profiler; print(*sample_profiler.__all__, sep='\\n')"
 COMPILED = ("model/kernels/_kernels", "profiling/captures/interpreter/_interpreter", "profiling/recorder/_core")
 
 
@@ -141,3 +142,15 @@ def test_examples_of_the_readme_run_from_a_wheel_with_and_without_a_compiler(
 def test_code_of_sample_factory_is_served_from_a_wheel(built: Built, tmp_path: Path):
     (tmp_path / "theirs.py").write_text("from sample_factory.cfg.arguments import parse_sf_args\nprint('served')\n")
     assert built.run("-m", "sample_profiler.compat", "-m", "theirs", folder=tmp_path).strip() == "served"
+
+
+def test_whoever_installs_a_wheel_has_the_types_of_all_that_is_public(built: Built, tmp_path: Path):
+    pytest.importorskip("mypy")
+    names = re.findall(r"^[A-Za-z]\w+$", built.run("-c", PUBLIC, folder=tmp_path), re.MULTILINE)
+    assert {"Run", "Timing", "load_policy", "train"} <= set(names)
+    lines = ["import sample_profiler", *(f"reveal_type(sample_profiler.{name})" for name in names)]
+    (tmp_path / "mine.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-torch.*]\nfollow_imports = skip\n")
+    told = built.run("-m", "mypy", "--cache-dir=/dev/null", "mine.py", folder=tmp_path)
+    revealed = re.findall(r'^mine\.py:\d+: note: Revealed type is "(.*)"$', told, re.MULTILINE)
+    assert len(revealed) == len(names) and [kind for kind in revealed if kind == "Any"] == [], told

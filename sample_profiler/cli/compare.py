@@ -20,6 +20,7 @@ from sample_profiler.analysis.comparing.cost_changes import (
 from sample_profiler.analysis.comparing.costs import RunCosts, run_costs
 from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_count, as_names, as_share
 from sample_profiler.cli.common.problems import files_told_of
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.cli.comparing.runs import ComparedRun, ComparedRuns, CompareRequest
 from sample_profiler.cli.comparing.times import ComparedTimes
 from sample_profiler.config import parse_conditions
@@ -156,12 +157,15 @@ def compare(request: CompareRequest) -> None:
     try:
         with files_told_of():
             try_to_write(output)
-        for number in range(request.num_pairs):
-            # A B, then B A: what drifts in the course of the comparison favours neither.
-            order = (0, 1) if number % 2 == 0 else (1, 0)
-            with files_told_of():
-                made = {which: runs.make(which, number) for which in order}
-            print(f"pair {number + 1}: {metric.add(made[0], made[1])}", flush=True)
+        with progress_shown("", 2 * request.num_pairs) as course:
+            for number in range(request.num_pairs):
+                # A B, then B A: what drifts in the course of the comparison favours neither.
+                made: dict[int, ComparedRun] = {}
+                for which in (0, 1) if number % 2 == 0 else (1, 0):
+                    course.reach(2 * number + len(made), f"pair {number + 1} of {request.num_pairs}: {'AB'[which]}")
+                    with files_told_of():
+                        made[which] = runs.make(which, number)
+                print(f"pair {number + 1}: {metric.add(made[0], made[1])}", flush=True)
         document, conclusion = metric.conclude()
         about = {"command": list(request.command), "flags": list(request.flags)}
         with files_told_of(), written_whole(output) as partial:

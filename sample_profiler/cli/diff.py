@@ -19,6 +19,7 @@ from sample_profiler.analysis.comparing.cost_changes import (
 from sample_profiler.analysis.comparing.costs import RunCosts, different_machines, pass_costs, run_costs
 from sample_profiler.cli.common.arguments import Commands, add_allow_different_machines, as_output_file, as_share
 from sample_profiler.cli.common.problems import files_told_of
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.errors import SessionError, TooSlowError, UsageError
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.profiling.tree.render import printable, printable_text
@@ -71,7 +72,7 @@ def diff_captures(a: Path, b: Path, output: Path) -> None:
     Raises:
         UsageError: a file cannot be read or written, or is no such capture.
     """
-    with files_told_of():
+    with files_told_of(), progress_shown("comparing call stacks"):
         try:
             lines = write_flame_difference(a, b, output)
         except ValueError as error:
@@ -102,7 +103,8 @@ def diff(run_a: Path, run_b: Path, fail_over: float | None, *, allow_different_m
         TooSlowError: B is slower by more than `fail_over`.
     """
     folders = (run_a, run_b)
-    sessions, costs, not_steady = _load(run_a, run_b)
+    with progress_shown("reading the runs"):
+        sessions, costs, not_steady = _load(run_a, run_b)
     differences = different_machines(*sessions)
     if differences and not allow_different_machines:
         raise SessionError(

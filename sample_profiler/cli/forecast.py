@@ -20,6 +20,7 @@ from sample_profiler.analysis.forecast import (
     forecast_cores,
 )
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_names
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.reports.sections.forecast import describe_parts, format_forecasts
@@ -97,6 +98,13 @@ def _read_quantity(text: str, units: dict[str, float]) -> float | None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the command's line asks for; return its exit status."""
+    with progress_shown("reading the run"):
+        pipeline, found = _forecast(arguments)
+    _print(pipeline, found, as_data=arguments.json)
+    return 0
+
+
+def _forecast(arguments: argparse.Namespace) -> tuple[Pipeline, dict[str, list[Forecast]]]:
     pipeline = read_pipeline(arguments.run_dir)
     found: dict[str, list[Forecast]] = {}
     if arguments.nodes or not arguments.cores:
@@ -107,8 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
             found["cores"] = forecast_cores(pipeline, arguments.cores)
         except ValueError as error:
             raise UsageError(f"--cores: {error}") from error
-    _print(pipeline, found, as_data=arguments.json)
-    return 0
+    return pipeline, found
 
 
 def _print(pipeline: Pipeline, found: dict[str, list[Forecast]], *, as_data: bool) -> None:

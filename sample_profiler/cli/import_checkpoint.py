@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sample_profiler.cli.common.arguments import Commands
 from sample_profiler.cli.common.problems import files_told_of, note
+from sample_profiler.cli.common.progress import progress_shown
 
 __all__ = ["add_parser", "run"]
 
@@ -27,9 +28,9 @@ def add_parser(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the command's line asks for; return its exit status."""
-    from sample_profiler.foreign.runs import import_run  # only now: it takes PyTorch
+    with files_told_of(), progress_shown("importing the run"):
+        from sample_profiler.foreign.runs import import_run  # only now: it takes PyTorch
 
-    with files_told_of():
         imported = import_run(arguments.source, arguments.target)
     for text in imported.notes:
         note(f"Not taken over: {text}")

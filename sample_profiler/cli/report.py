@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_output_file
 from sample_profiler.cli.common.problems import files_told_of
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.errors import UsageError
 from sample_profiler.files import written_whole
 from sample_profiler.profiling.tree.render import printable
@@ -66,7 +67,9 @@ def run_verdict(arguments: argparse.Namespace) -> int:
     Raises:
         SessionError: the folder is no run's.
     """
-    print(format_verdicts(load_report(arguments.run_dir)))
+    with progress_shown("reading the run"):
+        text = format_verdicts(load_report(arguments.run_dir))
+    print(text)
     return 0
 
 
@@ -93,10 +96,12 @@ def report(run_dirs: Sequence[Path], format_name: str, output: Path | None) -> N
         raise UsageError(f"--output={output} is for one run; {len(run_dirs)} are given")
     # A reader of JSON takes one document.
     parts = [run_dirs] if format_name == "json" else [[run_dir] for run_dir in run_dirs]
-    for part in parts:
-        with files_told_of():
-            told = _make(part, format_name, output)
-        print(told)
+    with progress_shown("reading the run" if len(run_dirs) == 1 else "reading runs", len(parts)) as course:
+        for number, part in enumerate(parts):
+            course.reach(number)
+            with files_told_of():
+                told = _make(part, format_name, output)
+            print(told)
 
 
 def write_page(loaded: RunReport, path: Path) -> None:

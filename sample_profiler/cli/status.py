@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from sample_profiler.cli.common.arguments import Commands, add_run_dir
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.reports.all_ranks import read_all_ranks
 from sample_profiler.reports.sections.distance import DistantRun
 from sample_profiler.reports.status import format_status
@@ -59,7 +60,8 @@ def status(run_dir: Path, *, watch: bool) -> None:
     distant = DistantRun()
     try:
         while True:
-            session = read_all_ranks(run_dir, with_events=False, with_histograms=False)
+            with progress_shown("reading the run"):
+                session = read_all_ranks(run_dir, with_events=False, with_histograms=False)
             clear = _CLEAR if watch and sys.stdout is not None and sys.stdout.isatty() else ""
             print(clear + format_status(session), flush=True)
             if not watch or not distant.lives(session):

@@ -8,6 +8,7 @@ from pathlib import Path
 from sample_profiler.analysis.lives import find_lives, slowest
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_output_file, as_seconds
 from sample_profiler.cli.common.problems import files_told_of, note
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.tree.render import printable
@@ -61,7 +62,8 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> None:
     """
     output = RunFolder(run_dir).trace if output is None else output
     with files_told_of():
-        session = read_all_ranks(run_dir)
+        with progress_shown("reading the run"):
+            session = read_all_ranks(run_dir)
         last_ns = max((Events.of(record.events).latest_ns() for record in session.processes), default=0)
         if not last_ns:
             raise SessionError(f"the processes of {run_dir} kept no events: was it run with --flight_recorder_mb=0?")
@@ -74,7 +76,9 @@ def trace(run_dir: Path, output: Path | None, seconds: float | None) -> None:
             captures=captures,
             lives=slowest(find_lives(session)),
         )
-        timeline.write(output)
+        num_events = sum(len(record.events) for record in session.processes)
+        with progress_shown("writing the timeline", num_events, lambda: timeline.num_passes):
+            timeline.write(output)
     if distance := describe_distance(session):
         note(f"The run is {distance}")
     for problem in session.describe_problems() + timeline.problems:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.whatif import StageWeight, gain, median_ceiling, stage_weight
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_count, as_names, as_seconds, as_share
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.cli.slowing import SHORT_S, SPARE_S, STAGES, Pair, choose_lengths, measure_pairs
 from sample_profiler.errors import CaptureError, SessionError, UsageError
 from sample_profiler.profiling.session.session import read_live
@@ -153,7 +155,11 @@ def _measure(request: WhatifRequest, measured: list[Pair]) -> None:
         total_s = 2 * rounds * len(stages) * (length_s + settle_s)
         print(f"Slowing {stage_names} by {100 * request.share:.0f} % in turn, {total_s:.0f} s in all", flush=True)
         pairs = measure_pairs(client, run_dir, stages, request.share, length_s, settle_s, rounds)
-        with contextlib.closing(pairs):
+        began_s = time.monotonic()
+        with (
+            contextlib.closing(pairs),
+            progress_shown("measuring", total_s, lambda: time.monotonic() - began_s),
+        ):
             for number, pair in enumerate(pairs):
                 measured.append(pair)
                 rates = f"{pair.base:,.1f} and {pair.slowed:,.1f} passes/s"

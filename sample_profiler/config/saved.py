@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 1, "version": "0.1.0", "flags": {"rollout": {"value": 32, "origin": "default"}, ...}}
+    {"format": 1, "version": "1.0.0", "flags": {"rollout": {"value": 32, "origin": "default"}, ...}}
 """
 
 from __future__ import annotations

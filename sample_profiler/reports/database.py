@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from sample_profiler.analysis.accounts import accounts
@@ -39,6 +40,7 @@ CREATE TABLE flags (flag TEXT, value TEXT);
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _FORBIDDEN_FUNCTIONS = {"load_extension"}
+_PATIENCE_S = 0.05
 
 Table = tuple[list[str], list[tuple[Any, ...]]]
 """Names of the columns, and rows."""
@@ -50,7 +52,7 @@ def make_database(session: Session) -> sqlite3.Connection:
     Args:
         session: with its events, if they are to be in it.
     """
-    database = sqlite3.connect(":memory:")
+    database = sqlite3.connect(":memory:", check_same_thread=False)  # a thread of `query` answers, one at a time
     database.executescript(SCHEMA)
     started_ns = min((record.wall_ns(record.process_started_ns) for record in session.processes), default=0)
     for record in session.processes:
@@ -68,7 +70,7 @@ def make_database(session: Session) -> sqlite3.Connection:
 
 
 def query(database: sqlite3.Connection, sql: str) -> Table:
-    """Answer a question.
+    """Answer a question; Ctrl+C ends one that takes too long, or for ever.
 
     Args:
         database: from `make_database`.
@@ -77,6 +79,19 @@ def query(database: sqlite3.Connection, sql: str) -> Table:
     Raises:
         UsageError: it is none, or not about these tables.
     """
+    # In a thread of its own: while SQLite computes, the one that called it notices no signal.
+    with ThreadPoolExecutor(1, "query") as threads:
+        answering = threads.submit(_answer, database, sql)
+        try:
+            return answering.result()
+        except BaseException:
+            while not answering.done():  # again: one that has not begun yet hears nothing
+                database.interrupt()
+                wait([answering], _PATIENCE_S)
+            raise
+
+
+def _answer(database: sqlite3.Connection, sql: str) -> Table:
     try:
         cursor = database.execute(sql)
         rows = cursor.fetchall()

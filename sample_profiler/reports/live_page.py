@@ -35,7 +35,7 @@ _MOST_POLICIES = 4
 _LONGEST_S = 90 * 86_400  # a run that is to end later than that is not meant to
 _MIB = 2**20
 _VIDEOS = (".mp4", ".gif")
-_TIMELINES, _STACKS = (".json", ".json.gz"), ".speedscope.json"
+_TIMELINES, _STACKS = (".json", ".json.gz", ".pftrace", ".pftrace.gz"), ".speedscope.json"
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,10 @@ def test_a_run_leaves_its_configuration_and_a_log_with_trees_and_accounts_behind
     log = (folder / "log.txt").read_text()
     assert "The run has ended: all policies" in log
     assert "Batcher 0 profile" in log
-    assert log.rstrip().endswith("Collected {0: 5120}, FPS: 512.3")
+    *_, collected, told = log.splitlines()
+    assert collected.endswith("Collected {0: 5120}, FPS: 512.3")
+    assert f"Next: {folder}/report.html shows what limited it; the same command with more --train_for_env_steps" in told
+    assert f"sample-profiler export {folder} writes" in told
     assert "Where the time went:" in (folder / "log.txt").read_text()
     assert "Collected {0: 5120}, FPS: 512.3" in capsys.readouterr().out
     assert not (folder / "benchmark.json").exists()
@@ -188,7 +191,7 @@ def test_when_thresholds_were_reached_is_at_the_end_of_the_log_and_in_benchmark_
     with caplog.at_level("INFO"):
         assert start("--thresholds=3") == 0
     told = [record.getMessage() for record in caplog.records]
-    assert told[-2:] == [line, "Collected {0: 5120}, FPS: 512.3"]
+    assert told[-3:-1] == [line, "Collected {0: 5120}, FPS: 512.3"]
     benchmark = json.loads((tmp_path / "mine" / "benchmark.json").read_text())
     assert benchmark["thresholds"] == [REACHED]
     assert (benchmark["elapsed_s"], benchmark["process_s"]) == (10.0, 11.5)

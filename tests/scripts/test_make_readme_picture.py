@@ -17,7 +17,7 @@ from sample_profiler.run_folder import RunFolder
 ROOT = Path(__file__).resolve().parents[2]
 STAMP = "[2026-01-31 12:00:00,123][4711] "
 LOG = f"""\
-{STAMP}sample_profiler 0.1.0, run folder train_dir/run
+{STAMP}sample_profiler 1.0.0, run folder train_dir/run
 {STAMP}Machine: processor something, num_cpus 2
 {STAMP}Started Learner_0 as process 4712
 {STAMP}Learner 0 profile tree view:

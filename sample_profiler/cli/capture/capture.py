@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -183,8 +182,7 @@ def make_document(
     """
     folder = RunFolder(run_dir).captures
     if request.tool == TIMELINE:
-        path = output or folder / f"{TIMELINE}_{time.strftime('%Y%m%d_%H%M%S')}.json"
-        return path, write_timeline(run_dir, request, path, interrupted, lambda: on_progress("run"))
+        return write_timeline(run_dir, request, output, interrupted, on_progress)
     if request.tool == PY_SPY:
         outcome = capture_outside(run_dir, request, interrupted, on_progress)
     else:

@@ -64,16 +64,23 @@ def merge_parts(
 
 
 def write_timeline(
-    run_dir: Path, request: CaptureRequest, output: Path, interrupted: Interruption, on_progress: Callable[[], None]
-) -> list[str]:
-    """Follow the record files of a run and write what happens as a timeline; return, line by line, what is in it.
+    run_dir: Path,
+    request: CaptureRequest,
+    output: Path | None,
+    interrupted: Interruption,
+    on_progress: Callable[[str], None],
+) -> tuple[Path, list[str]]:
+    """Follow the record files of a run and write what happens as a timeline.
 
     Args:
         run_dir: the run's folder.
         request: for how long, and whose blocks.
-        output: is written.
+        output: is written; None: a file among the captures of the run.
         interrupted: ends the timeline early once it is wanted.
-        on_progress: is called again and again while the run is followed.
+        on_progress: is told the step that the capture is in, again and again: ``run``, ``stop``.
+
+    Returns:
+        Where it is and, line by line, what is in it.
 
     Raises:
         CaptureError: the run is not there, or has ended.
@@ -89,14 +96,15 @@ def write_timeline(
         raise CaptureError(obstacle)
     components = [component for record in session.processes for component in record.components]
     chosen = choose_components(components, request.components, request.workers)
-    output.parent.mkdir(parents=True, exist_ok=True)
     timeline = capture_timeline(
         run_dir,
         request.seconds,
         output,
         components=chosen,
         is_over=lambda: interrupted.is_wanted,
-        on_progress=lambda _: on_progress(),
+        on_progress=lambda _: on_progress("run"),
+        on_writing=lambda: on_progress("stop"),
     )
     lines = [f"{timeline.num_passes:,} passes through blocks of {', '.join(timeline.components)}"]
-    return lines + [f"{name}: {num:,} events were overwritten unread" for name, num in timeline.num_lost.items()]
+    lines += [f"{name}: {num:,} events were overwritten unread" for name, num in timeline.num_lost.items()]
+    return timeline.path, lines

@@ -131,7 +131,7 @@ def examine_as_told(program: Program, request: DoctorRequest | None = None) -> i
     Raises:
         SampleProfilerError: the flags or the environment cannot be used.
     """
-    from sample_profiler.cli.doctor.progress import progress_shown
+    from sample_profiler.cli.common.progress import progress_shown
     from sample_profiler.config import parse_config
     from sample_profiler.doctor.long_play import Limits
     from sample_profiler.doctor.process import diagnose
@@ -145,8 +145,10 @@ def examine_as_told(program: Program, request: DoctorRequest | None = None) -> i
     )
     check_main_module()
     try:
-        with progress_shown() as on_progress:
-            diagnosis = diagnose(config, Limits(seconds=request.seconds), on_progress)
+        with progress_shown("examining") as course:
+            diagnosis = diagnose(
+                config, Limits(seconds=request.seconds), lambda place: course.reach(0.0, f"examining: {place}")
+            )
     except UnknownEnvError as error:
         raise UnknownEnvError(
             f"{error}. An environment that a program registers is looked at through that program: "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sample_profiler.cli.common.arguments import Commands, add_run_dir, as_output_file
 from sample_profiler.cli.common.problems import files_told_of
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.errors import UsageError
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.run_folder import RunFolder
@@ -67,12 +68,20 @@ def run(arguments: argparse.Namespace) -> int:
         PolicyError: the policy cannot be written in this format, or a package is missing.
         UsageError: a file cannot be written, or the hub refuses.
     """
+    if arguments.output is not None and (arguments.folder or arguments.push_to_hub):
+        raise UsageError("--output is of a file alone; leave it out with --folder and --push_to_hub")
+    with progress_shown("exporting the policy"):
+        told = _export(arguments)
+    print(told)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> str:
+    """Write what is asked for, and return where it is and what it is like."""
     from sample_profiler.cli.exporting.model_folder import push_folder, write_folder
     from sample_profiler.model.exported.formats import export_policy
     from sample_profiler.policies import load_policy
 
-    if arguments.output is not None and (arguments.folder or arguments.push_to_hub):
-        raise UsageError("--output is of a file alone; leave it out with --folder and --push_to_hub")
     policy = load_policy(arguments.run_dir, arguments.kind, policy_index=arguments.policy_index)
     run_folder = RunFolder(arguments.run_dir.expanduser())
     suffix = _SUFFIXES[arguments.format]
@@ -88,8 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
                 told = f"{printable(str(folder))}: {_describe(policy, apart)}"
                 if arguments.push_to_hub:
                     told = f"{push_folder(folder, arguments.push_to_hub)}: {_describe(policy, apart)}"
-    print(told)
-    return 0
+    return told
 
 
 @contextlib.contextmanager

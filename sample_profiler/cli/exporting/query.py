@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_profiler.cli.common.arguments import Commands
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.errors import UsageError
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.reports.database import SCHEMA, Table, make_database, query
@@ -60,9 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.session is None or arguments.sql is None:
         raise UsageError("give a run's folder and one SELECT in quotation marks, or --schema")
     path = arguments.session
-    session = Session.load(path) if path.is_file() else read_session(path)
-    with contextlib.closing(make_database(session)) as database:
-        print(_format(query(database, arguments.sql), arguments.format))
+    with progress_shown("reading the run") as course:
+        session = Session.load(path) if path.is_file() else read_session(path)
+        with contextlib.closing(make_database(session)) as database:
+            course.text = "looking for the answer, which Ctrl+C ends"
+            text = _format(query(database, arguments.sql), arguments.format)
+    print(text)
     return 0
 
 

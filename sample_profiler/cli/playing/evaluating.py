@@ -14,6 +14,7 @@ import numpy as np
 
 from sample_profiler.cli.common.problems import describe_os_error
 from sample_profiler.cli.common.program import Program
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.cli.playing.playing import find_problems_of_run, load_played, told
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.parts import ManyEpisodesOptions
@@ -69,7 +70,9 @@ def _evaluate(program: Program, episodes: list[PlayedEpisode]) -> None:
         reward, frames = played.episode.reward, played.episode.num_frames
         print(f"Episode {len(episodes)}: reward {reward:.3f}, {frames:,} frames", flush=True)
 
-    _write(config, many, play_many(many, tell), results)
+    with progress_shown("playing", many.num_episodes, lambda: len(episodes)):
+        played = play_many(many, tell)
+    _write(config, many, played, results)
 
 
 def _find_place_of_results(config: Config) -> Path:

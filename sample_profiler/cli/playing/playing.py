@@ -17,6 +17,7 @@ import numpy as np
 
 from sample_profiler.cli.common.problems import describe_os_error, note
 from sample_profiler.cli.common.program import Program
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.parts import EvaluationOptions
@@ -185,6 +186,7 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
         show = _Show(env, fps, render_mode, options, config.run.folder, stack)
         repeats = _count_repeats(config, frameskip, env)
         places = Places(env, options.max_num_episodes, player.agents)
+        stack.enter_context(progress_shown("playing", options.max_num_episodes, lambda: len(episodes)))
         num_pictures = 0
         for episode in play(env, player, frameskip, repeats, bad_numbers):
             if episode is None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,19 +16,62 @@ from sample_profiler.cli.capture.live import CaptureRequest, Interruption, conne
 from sample_profiler.cli.serving.run_files import fingerprint
 from sample_profiler.errors import CaptureError, UsageError
 
-__all__ = ["MOST_SECONDS", "act"]
+__all__ = ["MOST_SECONDS", "PATIENCE_S", "act", "act_beside"]
 
 MOST_SECONDS = 120.0
+PATIENCE_S = 5.0
+"""How long a server that ends waits for what is being done."""
+
 _SAVING_S = 60.0
 _POLL_S = 0.1
+_PULSE_S = 0.2
 
 
-def act(run_dir: Path, request: dict[str, Any]) -> dict[str, str]:
+async def act_beside(run_dir: Path, request: dict[str, Any], is_over: Callable[[], bool]) -> dict[str, str]:
+    """Do as `act` in a thread of its own: what takes long delays neither looks nor what other runs are asked for.
+
+    Args:
+        run_dir: the run's folder.
+        request: what is asked for.
+        is_over: tells whether the server ends: a capture is then ended early, and what does not answer is left alone.
+
+    Raises:
+        CaptureError: see `act`; or the server ends meanwhile.
+        SessionError: see `act`.
+        UsageError: see `act`.
+    """
+    interrupted, promised = Interruption(), Future[dict[str, str]]()
+
+    def work() -> None:
+        try:
+            promised.set_result(act(run_dir, request, interrupted))
+        except BaseException as error:  # it is told where it is waited for
+            promised.set_exception(error)
+
+    promised.set_running_or_notify_cancel()
+    threading.Thread(target=work, name="action", daemon=True).start()  # a thread of a pool would be waited for
+    done = asyncio.wrap_future(promised)
+    until_s = None
+    try:
+        while not done.done():
+            await asyncio.wait([done], timeout=_PULSE_S)
+            if until_s is None and is_over():
+                interrupted.is_wanted, until_s = True, time.monotonic() + PATIENCE_S
+            if until_s is not None and time.monotonic() > until_s and not done.done():
+                raise CaptureError("the server has ended before this was done")
+    finally:
+        interrupted.is_wanted = True
+        done.cancel()  # what comes of it later is nobody's business
+    return done.result()
+
+
+def act(run_dir: Path, request: dict[str, Any], interrupted: Interruption) -> dict[str, str]:
     """Do what a page asks for, and return what came of it: words, and the name of the file if there is one.
 
     Args:
         run_dir: the run's folder.
         request: `do` is `save`, `end` or `capture`; a capture has a `tool` and `seconds`.
+        interrupted: ends a capture early once it is wanted; what there is of it is written.
 
     Raises:
         CaptureError: the run cannot be asked, or does not do it.
@@ -36,10 +82,10 @@ def act(run_dir: Path, request: dict[str, Any]) -> dict[str, str]:
     if not isinstance(what, str) or what not in _ACTIONS:
         raise UsageError(f"unknown request {what!r}; allowed are {', '.join(_ACTIONS)}")
     fingerprint(run_dir)  # what is written is written there
-    return _ACTIONS[what](run_dir, request)
+    return _ACTIONS[what](run_dir, request, interrupted)
 
 
-def _save(run_dir: Path, _: dict[str, Any]) -> dict[str, str]:
+def _save(run_dir: Path, _: dict[str, Any], __: Interruption) -> dict[str, str]:
     with connected(run_dir) as client:
         saving = client.ask({"do": "save"})
         until_s = time.monotonic() + _SAVING_S
@@ -56,7 +102,7 @@ def _save(run_dir: Path, _: dict[str, Any]) -> dict[str, str]:
             saving = client.ask({"do": "saved", "id": saving.get("id")})
 
 
-def _end(run_dir: Path, _: dict[str, Any]) -> dict[str, str]:
+def _end(run_dir: Path, _: dict[str, Any], __: Interruption) -> dict[str, str]:
     with connected(run_dir) as client:
         answer = client.ask({"do": "end"})
     if "error" in answer:
@@ -64,7 +110,7 @@ def _end(run_dir: Path, _: dict[str, Any]) -> dict[str, str]:
     return {"told": "The run ends in order: it saves, and writes its report."}
 
 
-def _capture(run_dir: Path, request: dict[str, Any]) -> dict[str, str]:
+def _capture(run_dir: Path, request: dict[str, Any], interrupted: Interruption) -> dict[str, str]:
     tool, seconds = request.get("tool", CAPTURE_TOOLS[0]), request.get("seconds", 5.0)
     if tool not in CAPTURE_TOOLS:
         raise UsageError(f"unknown tool {tool!r}; allowed are {', '.join(CAPTURE_TOOLS)}")
@@ -73,7 +119,7 @@ def _capture(run_dir: Path, request: dict[str, Any]) -> dict[str, str]:
         raise UsageError(f"seconds is {seconds!r}; allowed is more than 0, at most {MOST_SECONDS:g}")
     captured = CaptureRequest(tool, None, None, float(seconds))
     with _documents_told_of():
-        path, lines = make_document(run_dir, captured, None, Interruption(), lambda _: None)
+        path, lines = make_document(run_dir, captured, None, interrupted, lambda _: None)
     return {"told": "\n".join([f"Captured: {path.name}", *lines]), "file": path.name}
 
 
@@ -87,7 +133,7 @@ def _documents_told_of() -> Iterator[None]:
         raise CaptureError(str(error)) from error
 
 
-_Action: TypeAlias = Callable[[Path, dict[str, Any]], dict[str, str]]
+_Action: TypeAlias = Callable[[Path, dict[str, Any], Interruption], dict[str, str]]
 _ACTIONS: dict[str, _Action] = {
     "save": _save,
     "end": _end,

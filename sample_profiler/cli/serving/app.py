@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from sample_profiler.cli.serving.actions import act
+from sample_profiler.cli.serving.actions import act_beside
 from sample_profiler.cli.serving.board import MOST_COMPARED, Board, Shown
 from sample_profiler.cli.serving.frames import LIST, RUN, STYLE_OF_PAGES, TIMELINE, format_frame
 from sample_profiler.cli.serving.guard import Guard
@@ -28,7 +28,7 @@ from sample_profiler.errors import SampleProfilerError
 __all__ = ["make_app"]
 
 _KINDS = {".js": "text/javascript", ".svg": "image/svg+xml"}
-_STATIC = ("page.js", "timeline.js", "timeline_worker.js", "icon.svg")
+_STATIC = ("page.js", "timeline.js", "timeline_formats.js", "timeline_worker.js", "icon.svg")
 _TYPES = {".json": "application/json", ".mp4": "video/mp4", ".gif": "image/gif"}
 _CHUNK_BYTES = 1 << 16
 _MOST_TABS = 200
@@ -44,6 +44,7 @@ class _Pages:
 
     def __init__(self, train_dir: Path, is_over: Callable[[], bool]) -> None:
         self._train_dir = train_dir
+        self._is_over = is_over
         self._board = Board(WatchedRuns(train_dir), is_over)
         self._num_tabs = 0
         self._busy: set[str] = set()
@@ -132,7 +133,7 @@ class _Pages:
             return JSONResponse({"error": "this run is doing something already"}, HTTPStatus.CONFLICT)
         self._busy.add(name)
         try:
-            return JSONResponse(await asyncio.to_thread(act, path, asked))
+            return JSONResponse(await act_beside(path, asked, self._is_over))
         except SampleProfilerError as error:
             return JSONResponse({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         finally:

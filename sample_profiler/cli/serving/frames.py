@@ -30,8 +30,9 @@ RUN = (
     f"<button id=end>End the run …</button> <span id=told role=status></span></p>{_DIALOG}<div id=sections></div>"
 )
 TIMELINE = (
-    '<p><a id=back href="./">all runs</a></p><h1 id=title></h1><p class=dim>Wheel: zoom; drag: move; click: what it is;'
-    " 0: all of it.</p><p id=told role=status>loading …</p><canvas id=picture tabindex=0></canvas>"
+    '<p><a id=back href="./">all runs</a></p><h1 id=title></h1><p class=dim>Wheel, w and s: zoom; drag, a and d:'
+    " move; click: what it is; 0: all of it.</p><p id=told role=status>loading …</p><p id=loading>"
+    "<progress id=share max=1></progress> <span id=left class=dim></span></p><canvas id=picture tabindex=0></canvas>"
 )
 
 STYLE_OF_PAGES = (

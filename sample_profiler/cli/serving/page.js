@@ -146,7 +146,7 @@ function showAnswer({told, file, error}) {
   byId("told").textContent = error ?? told;
   if (!file) return;
   const link = document.createElement("a");
-  const opens = file.endsWith(".json") && !file.endsWith(".speedscope.json") ? "timeline" : "file";
+  const opens = /\.(json|pftrace)$/.test(file) && !file.endsWith(".speedscope.json") ? "timeline" : "file";
   link.href = `${opens}?name=${encodeURIComponent(run)}&file=${encodeURIComponent(file)}`;
   link.textContent = " open it";
   link.id = "captured";

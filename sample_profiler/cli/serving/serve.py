@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import re
 import socket
@@ -130,6 +131,7 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
     try:
         import uvicorn
 
+        from sample_profiler.cli.serving.actions import PATIENCE_S
         from sample_profiler.cli.serving.app import make_app
         from sample_profiler.cli.serving.guard import is_loopback, make_token
     except ImportError as error:
@@ -147,7 +149,7 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
         server_header=False,
         ws="none",
         limit_concurrency=_MOST_CONNECTIONS,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=math.ceil(PATIENCE_S + 1),
     )
     server = uvicorn.Server(config)
     shown = f"[{host.strip('[]')}]" if ":" in host else host

@@ -10,9 +10,14 @@ byId("title").textContent = document.title;
 byId("back").href = `run?name=${encodeURIComponent(new URLSearchParams(location.search).get("name") ?? "")}`;
 byId("back").textContent = "the run";
 
-const worker = new Worker("timeline_worker.js");
+const worker = new Worker("timeline_worker.js"), began = performance.now();
 worker.onmessage = ({data}) => {
+  if (data.total) {
+    showLoaded(data);
+    return;
+  }
   worker.terminate();
+  byId("loading").hidden = true;
   if (data.problem || !data.rows.length) {
     byId("told").textContent = data.problem ?? "there is nothing in it";
     return;
@@ -31,6 +36,12 @@ worker.onmessage = ({data}) => {
   showAll();
 };
 worker.postMessage(document.body.dataset.source);
+
+function showLoaded({loaded, total}) {
+  byId("share").value = loaded / total;
+  const left = (performance.now() - began) / 1000 * (total / loaded - 1);
+  byId("left").textContent = `${(loaded / 2 ** 20).toFixed(0)} of ${(total / 2 ** 20).toFixed(0)} MiB, ${left.toFixed(0)} s left`;
+}
 
 function format(us) {
   return us >= 1e6 ? `${(us / 1e6).toFixed(3)} s` : us >= 1e3 ? `${(us / 1e3).toFixed(2)} ms` : `${us.toFixed(1)} µs`;
@@ -69,14 +80,14 @@ function paint() {
     const top = y - shift;
     if (top > height || top + ROW < 0) continue;
     if (title) { pen.fillStyle = ink; pen.fillText(title, 4, top - TITLE / 2); }
-    let right = -1; // of what is painted: thousands of passes in one pixel are painted once
-    for (let i = search(row.ends, from); i < row.begins.length && row.begins[i] < to; i++) {
+    // Thousands of passes in one pixel are painted once: those that end in it are searched over, not looked at.
+    for (let i = search(row.ends, from), right = 0; i < row.begins.length && row.begins[i] < to;) {
       const begin = Math.max(0, (row.begins[i] - from) * perUs), end = Math.min(width, (row.ends[i] - from) * perUs);
-      if (end < right) continue;
       const name = timeline.names[row.names[i]];
       pen.fillStyle = name.startsWith("wait") ? "#b9bec6" : COLORS[row.names[i] % COLORS.length];
       pen.fillRect(begin, top, Math.max(1, end - begin - .5), ROW - 1);
       right = Math.max(begin + 1, end);
+      i = end < begin + 1 ? Math.max(i + 1, search(row.ends, from + right / perUs)) : i + 1;
       if (end - begin > 30) {
         pen.fillStyle = name.startsWith("wait") ? "#333" : "#fff";
         pen.save();
@@ -103,11 +114,7 @@ function move(us, pixels) {
 
 canvas.addEventListener("wheel", event => {
   event.preventDefault();
-  if (!timeline) return;
-  const moment = momentAt(event), factor = Math.exp(event.deltaY / 400);
-  if ((to - from) * factor < .5) return;
-  [from, to] = [moment - (moment - from) * factor, moment + (to - moment) * factor];
-  draw();
+  if (timeline) zoom(momentAt(event), Math.exp(event.deltaY / 400));
 }, {passive: false});
 
 let held = null;
@@ -127,5 +134,19 @@ canvas.onclick = event => {
   byId("told").textContent = `${name}: ${format(place.row.ends[i] - place.row.begins[i])}, ` +
     `${format(place.row.begins[i] - timeline.first)} after the beginning, in ${place.row.process}`;
 };
-addEventListener("keydown", event => { if (event.key === "0" && timeline) showAll(); });
+function zoom(moment, factor) {
+  if (!timeline || (to - from) * factor < .5) return;
+  [from, to] = [moment - (moment - from) * factor, moment + (to - moment) * factor];
+  draw();
+}
+
+addEventListener("keydown", event => {
+  if (!timeline || event.ctrlKey || event.altKey || event.metaKey) return;
+  const length = to - from;
+  if (event.key === "0") showAll();
+  if (event.key === "w") zoom(from + length / 2, .8);
+  if (event.key === "s") zoom(from + length / 2, 1.25);
+  if (event.key === "a") move(-length / 8, 0);
+  if (event.key === "d") move(length / 8, 0);
+});
 addEventListener("resize", draw);

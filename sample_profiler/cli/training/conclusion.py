@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from pathlib import Path
 
 from sample_profiler.cli.common.statuses import FAILED, status_of_signal
@@ -11,6 +12,7 @@ from sample_profiler.cli.report import write_page
 from sample_profiler.cli.training.summaries import write_verdict
 from sample_profiler.config import Config
 from sample_profiler.files import written_whole
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.run_report.report import RunReport, make_report
 from sample_profiler.reports.sections.accounts import format_accounts, format_device
 from sample_profiler.reports.sections.closing_trees import format_trees
@@ -69,6 +71,17 @@ def conclude(config: Config, folder: Path, result: RunResult) -> None:
             _tell_how_to_go_on(config, folder)
         # Once more at the very end, where it is looked for: trees and tables came in between.
         logger.error("The run failed: %s: %s", result.failure.component, result.failure.message)
+    elif result.fps and not result.keeps_earlier:
+        logger.info("%s", _what_next(RunFolder(folder), result))
+
+
+def _what_next(folder: RunFolder, result: RunResult) -> str:
+    """Return what somebody may do with a run that has ended in order."""
+    more = "" if result.interrupted_by is not None else " with more --train_for_env_steps"
+    return (
+        f"Next: {printable(str(folder.report))} shows what limited it; the same command{more} goes on from here; "
+        f"sample-profiler export {printable(shlex.quote(str(folder.path)))} writes the policy for other programs"
+    )
 
 
 def _tell_how_to_go_on(config: Config, folder: Path) -> None:

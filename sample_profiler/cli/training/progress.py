@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from sample_profiler.cli.common.progress import Course, describe_left
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.records.statistics import RunStatus
 from sample_profiler.run.runner import Runner
@@ -43,19 +44,22 @@ class TerminalProgress(RunObserver):
             BarColumn(bar_width=24),
             TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
             console=console,
             transient=True,
             refresh_per_second=2,
         )
-        self._task = self._progress.add_task("starting", total=1.0)
+        self._course = Course("starting", total=1.0)
+        self._task = self._progress.add_task(self._course.text, total=1.0, left="")
         self._target_frames = target_frames
         self._progress.start()
 
     def on_status(self, status: RunStatus) -> None:
         """Move the bar."""
         by_frames = min(status.frames.values()) / self._target_frames
-        share = min(1.0, max(by_frames, status.elapsed_s / self._target_s))
-        self._progress.update(self._task, completed=share, description=describe_status(status))
+        self._course.reach(max(by_frames, status.elapsed_s / self._target_s), describe_status(status))
+        left = describe_left(self._course.left_s())
+        self._progress.update(self._task, completed=self._course.share, description=self._course.text, left=left)
 
     def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
         """Remove the bar, and leave its last words in the log."""

@@ -14,6 +14,7 @@ from sample_profiler.analysis.steady import facts_of_run
 from sample_profiler.analysis.verdict import Verdict, judge
 from sample_profiler.cli.common.arguments import Commands
 from sample_profiler.cli.common.problems import note
+from sample_profiler.cli.common.progress import progress_shown
 from sample_profiler.cli.tune.search import AS_IT_IS, Outcome, Search
 from sample_profiler.cli.tune.settings import Base, Setting
 from sample_profiler.cli.tune.text import describe_outcome, describe_setting, format_search
@@ -115,11 +116,12 @@ def tune(request: TuneRequest) -> None:
     """
     if not request.command:
         raise UsageError("give the training command after --")
+    seconds = 60 * request.minutes
     try:
         trials = Trials(
             request.command,
             request.output,
-            60 * request.minutes,
+            seconds,
             may_change_learning=request.may_change_learning,
         )
         _say(trials, "the command as it is, to learn how long runs have to be")
@@ -128,7 +130,8 @@ def tune(request: TuneRequest) -> None:
         base = _base_of(first, verdict, request)
         search = Search(base, _told(trials), trials.num_left, _hints_of(verdict), trials.kept)
         try:
-            search.run()
+            with progress_shown("tuning", seconds, lambda: seconds - trials.seconds_left):
+                search.run()
         except KeyboardInterrupt:
             note("Interrupted: this is what is known so far")
         _conclude(request, search.outcome(), verdict, trials)

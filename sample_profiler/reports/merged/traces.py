@@ -12,7 +12,8 @@ from typing import Any
 
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.reports.merged.chrome_trace import NS_PER_US, ChromeTrace, named, to_json, write_chrome_trace
+from sample_profiler.reports.merged.chrome_trace import NS_PER_US, ChromeTrace, named, to_json
+from sample_profiler.reports.merged.perfetto_trace import write_trace
 
 __all__ = ["BLOCK_CATEGORY", "merge_chrome_traces"]
 
@@ -32,7 +33,7 @@ def merge_chrome_traces(
 
     Args:
         parts: traces as `torch.profiler` exports them, by component.
-        output: is written; compressed if its name ends in ``.gz``.
+        output: is written, in the format that its name asks for (see `write_trace`).
         records: what these processes have recorded, with events: their blocks are shown, too.
         windows: for each component, from when to when (monotonic clock) its blocks are shown; None: all that there are.
 
@@ -67,7 +68,7 @@ def merge_chrome_traces(
         notes = [f"no operator ran in {', '.join(empty)}"] if empty else []
         return {"metadata": {"empty": empty, "note": "; ".join(notes + missing)}, "baseTimeNanoseconds": first_ns}
 
-    write_chrome_trace(output, lines(), facts)
+    write_trace(output, lines(), facts)
     return missing
 
 

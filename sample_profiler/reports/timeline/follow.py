@@ -15,12 +15,14 @@ from sample_profiler.errors import RecordError, SessionError
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.record.reader import EventFollower, is_written, read_followed
+from sample_profiler.reports.merged.perfetto_trace import PERFETTO
 from sample_profiler.reports.timeline.timeline import Timeline
 from sample_profiler.run_folder import RunFolder
 
 __all__ = ["TimelineCapture", "TimelineRecorder", "capture_timeline"]
 
 _POLL_S = 0.25
+_MOST_AS_JSON = 500_000  # events; these are 64 MiB
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,13 @@ class TimelineCapture:
     """What a timeline has.
 
     Attributes:
+        path: where it is.
         num_passes: passes of blocks in it.
         num_lost: events that were overwritten before they could be read, by process; only where there are some.
         components: whose blocks it has.
     """
 
+    path: Path
     num_passes: int
     num_lost: dict[str, int]
     components: list[str]
@@ -61,6 +65,7 @@ class TimelineRecorder:
 
     def __init__(self, run_dir: Path, components: Collection[str] | None = None) -> None:
         self._live = RunFolder(run_dir).live()
+        self._captures = RunFolder(run_dir).captures
         self._components = components
         self._start_ns = time.perf_counter_ns()
         self._followed: dict[Path, _Followed] = {}
@@ -102,11 +107,12 @@ class TimelineRecorder:
             followed.spool.close()
             followed.follower.close()
 
-    def finish(self, output: Path) -> TimelineCapture:
+    def finish(self, output: Path | None = None) -> TimelineCapture:
         """Take the last events and write the timeline.
 
         Args:
-            output: is written; compressed if its name ends in ``.gz``.
+            output: is written, in the format that its name asks for (see `write_trace`); None: a file among the
+                captures of the run, as JSON, or, where that would be large, in Perfetto's own format.
 
         Raises:
             OSError: it cannot be written.
@@ -128,12 +134,17 @@ class TimelineRecorder:
                 if record.num_events_lost:
                     num_lost[record.name] = record.num_events_lost
         self._followed.clear()
+        output = output or self._captures / _name(sum(map(len, (record.events for record in records))))
         output.parent.mkdir(parents=True, exist_ok=True)
         timeline = Timeline(records, start_ns=self._start_ns, end_ns=end_ns)
         timeline.write(output)
-        return TimelineCapture(
-            timeline.num_passes, num_lost, [name for record in records for name in record.components]
-        )
+        components = [name for record in records for name in record.components]
+        return TimelineCapture(output, timeline.num_passes, num_lost, components)
+
+
+def _name(num_events: int) -> str:
+    ending = ".json" if num_events <= _MOST_AS_JSON else PERFETTO
+    return f"timeline_{time.strftime('%Y%m%d_%H%M%S')}{ending}"
 
 
 def _map(spool: IO[bytes]) -> Events:
@@ -168,21 +179,23 @@ def _is_written(follower: EventFollower) -> bool:
 def capture_timeline(
     run_dir: Path,
     seconds: float,
-    output: Path,
+    output: Path | None = None,
     components: Collection[str] | None = None,
     *,
     is_over: Callable[[], bool] = lambda: False,
     on_progress: Callable[[float], None] = lambda _: None,
+    on_writing: Callable[[], None] = lambda: None,
 ) -> TimelineCapture:
     """Follow a run for some seconds and write its timeline.
 
     Args:
         run_dir: the run's folder.
         seconds: how long.
-        output: is written; compressed if its name ends in ``.gz``.
+        output: is written; None: see `TimelineRecorder.finish`.
         components: whose blocks are shown; None: all.
         is_over: ends the window early, as does the end of the run.
         on_progress: is told the seconds that have passed.
+        on_writing: is called when the window is over: writing what was in it takes a while, too.
 
     Raises:
         OSError: the timeline cannot be written.
@@ -199,4 +212,5 @@ def capture_timeline(
         on_progress(passed_s)
         time.sleep(min(_POLL_S, seconds - passed_s))
         recorder.poll()
+    on_writing()
     return recorder.finish(output)

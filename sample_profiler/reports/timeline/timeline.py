@@ -1,4 +1,4 @@
-"""Timelines: what every process did when, as a Chrome trace for https://ui.perfetto.dev or chrome://tracing.
+"""Timelines: what every process did when, as a Chrome trace, or for https://ui.perfetto.dev alone.
 
 A component is a process of the trace, also where several share one of the system's. The timers of code that has no
 Timing at hand (`sample_profiler.timers`) are in that of the first one, on tracks of their own, at least one a thread.
@@ -25,7 +25,8 @@ from sample_profiler.analysis.lives import Life
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.format import FLOW_POINT
 from sample_profiler.profiling.record.process_record import TIMERS, ProcessRecord, is_timers
-from sample_profiler.reports.merged.chrome_trace import NS_PER_US, named, to_json, write_chrome_trace
+from sample_profiler.reports.merged.chrome_trace import NS_PER_US, named, to_json
+from sample_profiler.reports.merged.perfetto_trace import write_trace
 from sample_profiler.reports.timeline.captured_operators import CapturedTraces
 from sample_profiler.reports.timeline.counters import RUN, Counter, gauge_events
 from sample_profiler.reports.timeline.flows import FlowPoints
@@ -86,12 +87,12 @@ class Timeline:
         """Write it.
 
         Args:
-            output: is written; compressed if its name ends in ``.gz``.
+            output: is written, in the format that its name asks for (see `write_trace`).
 
         Raises:
             OSError: it cannot be written; a file that was there is then as before.
         """
-        write_chrome_trace(output, self.lines(), lambda: {"metadata": _describe(self._records)})
+        write_trace(output, self.lines(), lambda: {"metadata": _describe(self._records)})
 
     def lines(self) -> Iterator[str]:
         """Yield the events of a Chrome trace as JSON; times are microseconds since its beginning."""

@@ -5,12 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 
 from sample_profiler.cli.main import main
 from sample_profiler.profiling.session.session import profile_session, read_session
 from sample_profiler.run_folder import RunFolder
+from tests.pages import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +93,24 @@ def test_nothing_can_be_changed_and_no_file_opened(run_dir, tmp_path, capsys, sq
     assert main(["query", str(run_dir), sql.replace("{folder}", str(tmp_path))]) == 2
     assert "the query cannot be answered: " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT count(*) FROM numbers", "SELECT n FROM numbers", "SELECT n FROM numbers ORDER BY n"]
+)
+def test_ctrl_c_ends_a_question_that_takes_for_ever(run_dir, sql):
+    endless = f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) {sql}"
+    command = [sys.executable, "-m", "sample_profiler", "query", str(run_dir), endless]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        while not any(thread.user_time for thread in psutil.Process(process.pid).threads()[1:]):
+            time.sleep(0.01)  # until a second thread computes
+        process.send_signal(signal.SIGINT)
+        printed, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, printed) == (130, "") and "Traceback" not in told
 
 
 def test_the_schema_is_what_the_tables_have(run_dir, capsys):

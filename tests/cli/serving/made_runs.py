@@ -28,12 +28,12 @@ def make_ended_run(folder, log="", **facts):
 
 
 @contextmanager
-def live_run(folder):
+def live_run(folder, ring_bytes=0):
     """A run that goes on: its Runner's Timing and record file, which the caller updates."""
     live = RunFolder(folder).live()
     live.path.mkdir(parents=True)
     timing = Timing("Runner profile")
-    file = RecordFile(live.record("Runner", os.getpid()), process_name="Runner", ring_bytes=0)
+    file = RecordFile(live.record("Runner", os.getpid()), process_name="Runner", ring_bytes=ring_bytes)
     file.attach(timing, "Runner")
     try:
         yield timing, file

@@ -5,12 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
 
+from sample_profiler.cli.serving import actions
 from sample_profiler.cli.serving import board as board_module
 from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.run_folder import RunFolder
@@ -176,6 +178,34 @@ def test_what_cannot_be_done_is_told(client, train_dir, body, problem):
     make_ended_run(train_dir / "first")
     status, _, text = client.post("/act?name=first", body)
     assert status == 400 and problem in json.loads(text)["error"]
+
+
+def test_long_captures_delay_neither_looks_nor_what_other_runs_are_asked_for(client, train_dir, monkeypatch):
+    began, may_end = [], threading.Event()
+
+    def wait_long(run_dir, request, interrupted):
+        began.append(run_dir.name)
+        if request["do"] == "capture":
+            may_end.wait(60)
+        return {"told": f"{request['do']} of {run_dir.name}"}
+
+    monkeypatch.setattr(actions, "act", wait_long)
+    names = [f"run_{number}" for number in range(40)]  # more than a pool of threads has
+    for name in names:
+        make_ended_run(train_dir / name)
+    with ThreadPoolExecutor(len(names)) as pool:
+        captures = [pool.submit(client.post, f"/act?name={name}", {"do": "capture"}) for name in names[1:]]
+        try:
+            while len(began) < len(captures):
+                time.sleep(0.01)
+            status, _, text = client.post("/act?name=run_0", {"do": "save"})
+            assert (status, json.loads(text)) == (200, {"told": "save of run_0"})
+            assert client.post("/act?name=run_1", {"do": "save"})[0] == 409
+            client.sections("/events?name=run_1", lambda sections: "verdict" in sections)
+            assert not any(capture.done() for capture in captures)
+        finally:
+            may_end.set()
+        assert {capture.result()[0] for capture in captures} == {200}
 
 
 ASKED = [

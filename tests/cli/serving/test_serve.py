@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from sample_profiler.cli.main import main
+from sample_profiler.cli.serving import actions
+from sample_profiler.errors import CaptureError
+from sample_profiler.run_folder import RunFolder
 from tests.cli.serving.conftest import TOKEN
 from tests.cli.serving.made_runs import live_run, make_ended_run
 from tests.pages import ROOT
@@ -58,6 +65,52 @@ def test_the_printed_address_opens_and_ctrl_c_ends_it(tmp_path):
         _, told = process.communicate(timeout=20)
         tab.close()
         assert process.returncode in (0, 130) and "Traceback" not in told
+
+
+def test_ctrl_c_ends_a_capture_that_a_page_has_asked_for_and_keeps_what_there_is(tmp_path):
+    live = live_run(tmp_path / "live", ring_bytes=1 << 16)
+    with live as (timing, file), program(str(tmp_path), "--token", TOKEN) as (process, line):
+        with timing.add_time("work"):
+            file.flush()
+        connection = http.client.HTTPConnection("127.0.0.1", int(ADDRESS.search(line)[1]), timeout=60)
+        with contextlib.closing(connection):
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            connection.request("POST", "/act?name=live", '{"do": "capture", "seconds": 120}', headers)
+            while not is_followed(process):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            answer = connection.getresponse()
+            assert answer.status == 200 and b"Captured: timeline_" in answer.read()
+        _, told = process.communicate(timeout=20)
+        assert process.returncode in (0, 130) and "Traceback" not in told
+    (document,) = RunFolder(tmp_path / "live").captures.glob("timeline_*.json")
+    assert json.loads(document.read_text())["traceEvents"]
+
+
+def is_followed(process):
+    """Whether the process has a temporary file: it keeps the events of a run in it."""
+    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        names = [str(path.readlink()) for path in Path(f"/proc/{process.pid}/fd").iterdir()]
+        return any(name.startswith(f"{tempfile.gettempdir()}/#") for name in names)
+    return False
+
+
+def test_ctrl_c_waits_little_for_what_does_not_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(actions, "PATIENCE_S", 0.1)
+    began, may_end, is_over = threading.Event(), threading.Event(), threading.Event()
+    interrupted = []
+
+    def never_ends(run_dir, request, interruption):
+        interrupted.append(interruption)
+        began.set()
+        may_end.wait(60)
+
+    monkeypatch.setattr(actions, "act", never_ends)
+    threading.Thread(target=lambda: (began.wait(), is_over.set())).start()
+    with pytest.raises(CaptureError, match="the server has ended"):
+        asyncio.run(actions.act_beside(tmp_path, {"do": "capture"}, is_over.is_set))
+    assert interrupted[0].is_wanted
+    may_end.set()
 
 
 def test_a_token_of_ones_own_is_not_printed_by_who_sees_command_lines(tmp_path):

@@ -12,7 +12,9 @@ from sample_profiler.errors import SessionError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.record.header import OpenRecord
 from sample_profiler.profiling.recording.file import RecordFile
+from sample_profiler.reports.timeline import follow
 from sample_profiler.reports.timeline.follow import TimelineRecorder, capture_timeline
+from sample_profiler.run_folder import RunFolder
 
 
 @pytest.fixture
@@ -104,6 +106,17 @@ def test_what_was_overwritten_unread_is_counted(tmp_path, make_file):
     assert 0 < capture.num_passes <= 64
 
 
+def test_what_has_no_name_is_among_the_captures_and_small_if_it_would_be_large(tmp_path, make_file, monkeypatch):
+    first = make_file("Learner_0")
+    for most, ending in ((3, ".json"), (2, ".pftrace")):
+        monkeypatch.setattr(follow, "_MOST_AS_JSON", most)
+        recorder = TimelineRecorder(tmp_path)
+        spend(*first, "work", 3)
+        path = recorder.finish().path
+        assert path.parent == RunFolder(tmp_path).captures and path.suffix == ending
+        assert path.read_bytes()[:1] == (b"{" if ending == ".json" else b"\n")
+
+
 def test_a_capture_ends_early_when_it_is_told_to(tmp_path, make_file):
     timing, file = make_file("Learner_0")
     is_over = threading.Event()
@@ -114,8 +127,11 @@ def test_a_capture_ends_early_when_it_is_told_to(tmp_path, make_file):
         spend(timing, file, "work")
         is_over.set()
 
-    capture = capture_timeline(tmp_path, 1000, tmp_path / "t.json", is_over=is_over.is_set, on_progress=on_progress)
+    written = []
+    tell = {"on_progress": on_progress, "on_writing": lambda: written.append(len(told))}
+    capture = capture_timeline(tmp_path, 1000, tmp_path / "t.json", is_over=is_over.is_set, **tell)
     assert capture.num_passes == len(told) == 1
+    assert written == [1]
 
 
 def test_names_are_there_although_the_file_is_gone(tmp_path, make_file):
