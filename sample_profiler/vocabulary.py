@@ -98,6 +98,7 @@ WAITING_GROUPS = "waiting_groups"
 
 # What Learners measure of how training goes. In TensorBoard these names follow `train/`.
 ADVANTAGE_SCALE = "advantage_scale"
+BAD_STEPS = "bad_steps"
 CLIP_SHARE = "clip_share"
 DEAD_INPUTS = "dead_inputs"
 ENTROPY = "entropy"
@@ -116,7 +117,7 @@ UPDATE_KL = "update_kl"
 LEARNING_FIGURES = (
     *(UPDATE_KL, CLIP_SHARE, ENTROPY, ENTROPY_SHARE, EXPLAINED_VARIANCE, ADVANTAGE_SCALE, GRAD_NORM, LAG_MEAN),
     *(INPUT_SCALE, DEAD_INPUTS, UNCHANGED_OBSERVATIONS, REWARD_NONZERO, REWARD_CLIPPED, REWARD_LEFT),
-    *(NUM_STARTS, NUM_DISTINCT_STARTS),
+    *(BAD_STEPS, NUM_STARTS, NUM_DISTINCT_STARTS),
 )
 """What the second verdict, on learning, is made of."""
 

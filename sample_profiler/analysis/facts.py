@@ -129,12 +129,14 @@ class StartSteps:
     Attributes:
         num_first, first_s: steps of an environment before the first rollout, at random, and how long they took.
         num_later, later_s: steps of a group of environments in rollouts.
+        resets_s: how long resetting environments took, before all steps and in those of rollouts.
     """
 
     num_first: int = 0
     first_s: float = 0.0
     num_later: int = 0
     later_s: float = 0.0
+    resets_s: float = 0.0
 
     @property
     def seconds(self) -> float:

@@ -12,6 +12,7 @@ from sample_profiler.component_id import INFERENCE_WORKER
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.vocabulary import (
     CALCULATE_LOSSES,
+    ENV_RESET,
     ENV_STEP,
     FOR_BATCHER,
     FOR_INFERENCE,
@@ -89,6 +90,8 @@ _NOISE = 0.1  # by which a run is faster than the one before it now and then; `c
 _OPTIMISM = 0.15  # the model leaves out that fewer switches between processes make each of them faster
 _LARGE_NETWORK_S = 0.02  # for the encoder's part of a minibatch: below that bfloat16 costs more than it saves
 _LOSSES = f"{TRAIN}/{CALCULATE_LOSSES}"
+_RESETS = f"{ENV_STEP}/{ENV_RESET}"
+_MOSTLY = 0.5
 _COMPUTES = 0.5  # of its work: a Learner that computes for less of it waits inside its blocks
 
 
@@ -144,6 +147,23 @@ class JudgedRun:
     def worker_share(self, block: str) -> float:
         """Return the share of their wall for which workers are in a block, averaged over them."""
         return fmean(load.blocks.get(block, 0.0) for load in self.workers) if self.workers else 0.0
+
+    @property
+    def reset_share(self) -> float:
+        """Which part of the time in which environments are stepped is that of their resets."""
+        return self.worker_share(_RESETS) / self.stepping if self.stepping else 0.0
+
+    @property
+    def stepping_word(self) -> str:
+        """What environments are doing for most of the time in which they are stepped."""
+        return "resetting" if self.reset_share > _MOSTLY else "stepping"
+
+    def describe_resets(self) -> list[str]:
+        """Tell what resets take, if it is much of the time in which environments are stepped."""
+        if self.reset_share <= MUCH:
+            return []
+        reset_s = fmean(load.seconds_per_pass(_RESETS) for load in self.workers)
+        return [f"{percent(self.reset_share)} of it is resetting, {1000 * reset_s:,.1f} ms each time"]
 
     def own_work(self, load: ComponentLoad) -> float:
         """Return for which share of the wall a component works, on crowded processors without waiting for one."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sample_profiler.analysis.facts import RunFacts, StartSteps, run_facts
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
-from sample_profiler.profiling.tree.statistics import NS_PER_S, Statistics
+from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import (
     DECORRELATE,
@@ -45,22 +45,34 @@ def facts_of_run(session: Session, steady: Session | None) -> RunFacts:
 
 
 def _start_steps(session: Session, steady: Session) -> StartSteps:
-    """Return what was stepped before the steady part, by the worker that stepped for longest then."""
+    """Return what was stepped before the steady part, by the worker that stepped and reset for longest then."""
     in_steady = {name: _rollout_steps(record, name) for record in steady.processes for name in record.components}
     found = []
     for record in session.processes:
         for name in record.components:
             reset = record.trees[name].children.get(ENV_RESET, _NOTHING)
             first = reset.children.get(ENV_STEP, _NOTHING).statistics
-            later, after = _rollout_steps(record, name), in_steady.get(name, _NOTHING.statistics)
-            later_ns, num_later = max(0, later.total_ns - after.total_ns), max(0, later.count - after.count)
-            found.append(StartSteps(first.count, first.total_ns / NS_PER_S, num_later, later_ns / NS_PER_S))
-    return max(found, key=lambda steps: steps.seconds, default=StartSteps())
+            later, after = _rollout_steps(record, name), in_steady.get(name, _NOTHING)
+            resets_ns = reset.statistics.total_ns - first.total_ns + _resets_ns(later) - _resets_ns(after)
+            found.append(
+                StartSteps(
+                    first.count,
+                    first.total_ns / NS_PER_S,
+                    max(0, later.statistics.count - after.statistics.count),
+                    max(0, later.statistics.total_ns - after.statistics.total_ns) / NS_PER_S,
+                    max(0, resets_ns) / NS_PER_S,
+                )
+            )
+    return max(found, key=lambda steps: steps.seconds + steps.resets_s, default=StartSteps())
 
 
-def _rollout_steps(record: ProcessRecord, component: str) -> Statistics:
+def _rollout_steps(record: ProcessRecord, component: str) -> TreeNode:
     root = record.trees[component]
-    return root.children.get(MAIN_LOOP, root).children.get(ENV_STEP, _NOTHING).statistics
+    return root.children.get(MAIN_LOOP, root).children.get(ENV_STEP, _NOTHING)
+
+
+def _resets_ns(steps: TreeNode) -> int:
+    return steps.children.get(ENV_RESET, _NOTHING).statistics.total_ns
 
 
 def _start_s(session: Session) -> float:

@@ -76,6 +76,7 @@ def judge(facts: RunFacts) -> Verdict:
 _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     extent.no_records,
     processors.too_many_threads_at_start,
+    extent.slow_resets,
     extent.slow_start,
     extent.never_steady,
     extent.start_up,

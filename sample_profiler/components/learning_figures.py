@@ -15,6 +15,7 @@ from sample_profiler.spaces import ACTION_MASK_KEY
 from sample_profiler.storage.dataset import Dataset
 from sample_profiler.vocabulary import (
     ADVANTAGE_SCALE,
+    BAD_STEPS,
     CLIP_SHARE,
     DEAD_INPUTS,
     ENTROPY,
@@ -95,12 +96,14 @@ class LearningFigures:
         return drawn[:, None] * (rollout // dataset.recurrence) + chunks
 
     def _of_rewards(self, dataset: Dataset) -> dict[str, float]:
-        """Return how many rewards are none, how many the bound changes, and how much of their spread it leaves."""
+        """Return how many rewards are none, how many the bound changes, what it leaves of them, and of bad numbers."""
         scaled = dataset.rewards * self._loss.reward_scale
         clipped = scaled.clamp(-self._loss.reward_clip, self._loss.reward_clip)
         nonzero = scaled != 0
         number = max(1, int(nonzero.sum()))
+        spoiled = dataset.inactive & ~dataset.absent
         return {
+            BAD_STEPS: float(spoiled.sum()) / max(1, int((~dataset.absent).sum())),
             REWARD_NONZERO: float(nonzero.float().mean()),
             REWARD_CLIPPED: float((clipped != scaled).sum()) / number,
             REWARD_LEFT: float(clipped.abs().sum() / scaled.abs().sum().clamp_min(_TINY)) if nonzero.any() else 1.0,

@@ -1,7 +1,8 @@
 """Owns an examination, in the process that the environment is in: what is tried, in which order, and for how long.
 
-First three environments are played for a while: one, another with the same seed, and one with the same seed again while
-a fourth with another seed takes turns with it. Then one is played for long, and another one reset again and again.
+First some environments are played for a while: one, another with the same seed, one with the same seed again while a
+fourth with another seed takes turns with it, and one with that seed and other actions. Then one is played for long, and
+another one reset again and again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from sample_profiler.doctor.findings import Finding
 from sample_profiler.doctor.long_play import Limits, LongPlay, made, reset_often
 from sample_profiler.doctor.measurements import Measurements
 from sample_profiler.doctor.subject import BrokenError, Examined, Subject
-from sample_profiler.doctor.surroundings import Belongings, describe_left
+from sample_profiler.doctor.surroundings import KINDS, Belongings, describe_left
 
 __all__ = ["examine"]
 
 _SEED, _OTHER_SEED, _LONG_SEED = 1, 2, 3
+_OTHER_ACTIONS = 8  # seed of them
+_FEWEST_STEPS = 20  # with other actions: fewer may be those in which nothing can be done yet
 
 
 def examine(examined: Examined, limits: Limits) -> Measurements:
@@ -40,9 +43,8 @@ def examine(examined: Examined, limits: Limits) -> Measurements:
         after.append(Belongings.settled(after[-1]))
     except BrokenError:
         return measured
-    lefts = {"threads": [each.threads for each in after], "processes": [each.processes for each in after]}
-    for kind, left in (lefts | {"files": [each.files for each in after]}).items():
-        if finding := describe_left(kind, left):  # type: ignore[arg-type]
+    for kind in KINDS:
+        if finding := describe_left(kind, [getattr(each, kind) for each in after]):
             examined.findings.add(finding)
     return measured
 
@@ -93,6 +95,29 @@ def _try_seeds(examined: Examined, limits: Limits, after: list[Belongings]) -> N
             pass
         side_by_side[1].drawn_seeds = other.drawn_seeds()
     _judge_seeds(examined, courses, side_by_side)
+    if _first_difference(*(course.marks for course in courses)) is None:
+        _try_other_actions(examined, limits, courses[0].marks)
+
+
+def _try_other_actions(examined: Examined, limits: Limits, marks: list[bytes]) -> None:
+    with made(examined, _SEED, action_seed=_OTHER_ACTIONS) as subject:
+        course = _Course(subject, limits)
+        while _first_difference(marks, course.marks) is None:
+            if not course.advance():
+                break
+        has_choice = subject.has_choice()
+    if has_choice and subject.num_steps >= _FEWEST_STEPS and _first_difference(marks, course.marks) is None:
+        examined.findings.add(
+            Finding(
+                "warning",
+                "actions ignored",
+                "Other actions give the same course",
+                f"two environments after reset(seed={_SEED}) do not differ in {subject.num_steps} steps of other "
+                "random actions: not in an observation, a reward or an end",
+                "look whether step() uses its action, and whether what the action does is in the observation or the "
+                "reward soon",
+            )
+        )
 
 
 def _judge_seeds(examined: Examined, alone: list[_Course], beside: tuple[_Course, _Course]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from sample_profiler.doctor.findings import Finding
 from sample_profiler.doctor.measurements import Growth, Measurements, TimeSummary
@@ -15,6 +16,9 @@ _MS = 1e6
 _LEAST_TAIL_SHARE = 0.12
 _LEAST_SLOW = 3
 _MOST_SLOW_SHARE = 0.05  # of the calls; more of them are no tail
+_LEAST_RESETS, _LEAST_RESET_NS, _MUCH_RESETTING = 3, 5 * _MS, 0.5
+_LEAST_CALLS, _LEAST_SLOWER, _LEAST_SLOWER_NS = 500, 1.5, 0.02 * _MS
+_OFTEN = 0.5  # more of something with each reset
 _LEAST_ASLEEP_SHARE = 0.2
 _LEAST_ASLEEP_NS = 0.2 * _MS
 _LEAST_GROWTH_BYTES = 1.5 * _MIB
@@ -23,6 +27,7 @@ _LEAST_RISES = 0.75
 _MOST_INFO_BYTES = 32 * 1024
 _LEAST_STEPS_WITHOUT_END = 2_000
 _LEAST_EPISODES = 5
+_NEARLY_ALL = 0.9
 _LARGE_REWARD = 1_000.0
 _LEAST_OTHER_CPU = 0.5
 
@@ -45,10 +50,13 @@ def judge(measured: Measurements, sleeps: Mapping[str, float]) -> Iterator[Findi
     for method, times in (("step", measured.steps), ("reset", measured.resets)):
         if times is not None:
             yield from _judge_tail(method, times)
+    yield from _judge_resets(measured)
     if measured.steps is not None:
+        yield from _judge_slowing(measured.steps)
         yield from _judge_sleep(measured.steps, sleeps, measured.num_processes)
         yield from _judge_threads(measured)
     yield from _judge_memory(measured)
+    yield from _judge_belongings(measured)
     if measured.info_bytes > _MOST_INFO_BYTES:
         yield Finding(
             "warning",
@@ -74,6 +82,41 @@ def _judge_tail(method: str, times: TimeSummary) -> Iterator[Finding]:
             "find out what it does then (sample-profiler capture --tool cprofile of a run): a file that it loads or "
             "writes, a level that it makes; all environments of its worker wait meanwhile",
         )
+
+
+def _judge_resets(measured: Measurements) -> Iterator[Finding]:
+    resets, steps = measured.resets, measured.steps
+    if resets is None or steps is None or resets.num_calls < _LEAST_RESETS or resets.mean_ns < _LEAST_RESET_NS:
+        return
+    share = resets.total_ns / (resets.total_ns + steps.total_ns)
+    if share < _MUCH_RESETTING:
+        return
+    asleep = f"; it sleeps for {100 * resets.asleep_share:.0f} % of that" * (resets.asleep_share >= _LEAST_ASLEEP_SHARE)
+    yield Finding(
+        "warning",
+        "slow resets",
+        f"reset() takes {100 * share:.0f} % of the time of episodes of random actions",
+        f"{resets.mean_ns / _MS:,.3g} ms, as long as {resets.mean_ns / steps.mean_ns:,.0f} steps{asleep}",
+        "load and make in the constructor what stays the same (files, levels, games), and only put it back in reset(): "
+        "all environments of its worker wait meanwhile",
+    )
+
+
+def _judge_slowing(times: TimeSummary) -> Iterator[Finding]:
+    medians_ns = times.medians_ns
+    rises = [later > earlier for earlier, later in pairwise(medians_ns)]
+    if not rises or times.num_calls < _LEAST_CALLS or sum(rises) < _LEAST_RISES * len(rises):
+        return
+    if medians_ns[-1] < max(_LEAST_SLOWER * medians_ns[0], medians_ns[0] + _LEAST_SLOWER_NS):
+        return
+    yield Finding(
+        "warning",
+        "slower and slower",
+        f"Half of the calls of step() take {medians_ns[-1] / medians_ns[0]:.1f} times as long at the end as at first",
+        f"{medians_ns[0] / _MS:.3g} ms, in the end {medians_ns[-1] / _MS:.3g} ms, over {times.num_calls:,} steps",
+        "look for what becomes more with each step or episode and is gone through: lists of what has happened, things "
+        "in a scene",
+    )
 
 
 def _judge_sleep(times: TimeSummary, sleeps: Mapping[str, float], num_processes: int) -> Iterator[Finding]:
@@ -143,6 +186,18 @@ def _judge_memory(measured: Measurements) -> Iterator[Finding]:
         )
 
 
+def _judge_belongings(measured: Measurements) -> Iterator[Finding]:
+    for kind, growth in measured.belongings_per_reset.items():
+        if growth is not None and growth.per_step >= _OFTEN and growth.share_of_rises >= _LEAST_RISES:
+            yield Finding(
+                "warning",
+                f"{kind} pile up",
+                f"Each reset leaves {kind} behind",
+                f"{growth.total:.0f} more after {growth.num_steps} resets",
+                f"end or close in reset() what the episode before has begun: a process may have only so many {kind}",
+            )
+
+
 def _is_leak(growth: Growth | None) -> bool:
     return growth is not None and growth.total > _LEAST_GROWTH_BYTES and growth.share_of_rises >= _LEAST_RISES
 
@@ -155,6 +210,14 @@ def _judge_episodes(measured: Measurements) -> Iterator[Finding]:
             "No episode has ended",
             f"in {measured.num_steps:,} steps of random actions",
             "cut episodes off (gymnasium.wrappers.TimeLimit, truncated=True): a run reports rewards of whole episodes",
+        )
+    if measured.num_stale_resets >= max(_LEAST_EPISODES, _NEARLY_ALL * measured.num_episodes):
+        yield Finding(
+            "warning",
+            "stale reset",
+            "reset() returns what the episode before ended with",
+            f"the same observation, after {measured.num_stale_resets} of {measured.num_episodes} episodes",
+            "compute the observation after everything has been put back, and return that one",
         )
     if not measured.has_moved:
         yield Finding(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sample_profiler.doctor.measurements import CallTimes, Measurements, growth_of
 from sample_profiler.doctor.subject import Examined, Step, Subject
-from sample_profiler.doctor.surroundings import Belongings
+from sample_profiler.doctor.surroundings import KINDS, Belongings
 from sample_profiler.doctor.values import size_of
 from sample_profiler.runtime.machine.children_time import ChildrenTime
 
@@ -47,9 +47,9 @@ class Limits:
 
 
 @contextmanager
-def made(examined: Examined, seed: int) -> Iterator[Subject]:
-    """Make an environment, and close it at the end."""
-    subject = Subject(examined, seed)
+def made(examined: Examined, seed: int, **options: int) -> Iterator[Subject]:
+    """Make an environment, and close it at the end; arguments as of `Subject`."""
+    subject = Subject(examined, seed, **options)
     try:
         yield subject
     finally:
@@ -107,6 +107,7 @@ class LongPlay:
         self._measured.constructor_ns = self._watch.last[0]
         self._steps, self._resets = CallTimes(), CallTimes()
         self._looks = _Looks(limits)
+        self._begun = b""
         self._num_info_bytes = self._num_infos = 0
         self._length, self._return = 0, 0.0
         self._rewards = (float("inf"), -float("inf"), 0.0)
@@ -179,21 +180,25 @@ class LongPlay:
             measured.returns.append(self._return)
         self._length, self._return = 0, 0.0
         if not self._subject.ends_apart:
+            ended, earlier = self._subject.seen, self._begun
             self._reset()
+            measured.num_stale_resets += earlier != self._subject.seen == ended
 
     def _reset(self) -> None:
         self._subject.reset()
+        self._begun = self._subject.seen
         self._resets.add(*self._watch.last)
 
 
 def reset_often(subject: Subject, limits: Limits, measured: Measurements) -> None:
-    """Reset an environment again and again, and note how the memory grows meanwhile.
+    """Reset an environment again and again, and note what grows meanwhile.
 
     Raises:
         BrokenError: it cannot be gone on with.
     """
     deadline_s = time.monotonic() + min(_RESETS_S, limits.seconds)
     numbers: list[int] = []
+    looks: list[Belongings] = []
     memory: list[float] = []
     for number in range(_NUM_RESETS):
         subject.reset()
@@ -201,8 +206,12 @@ def reset_often(subject: Subject, limits: Limits, measured: Measurements) -> Non
         if number % (_NUM_RESETS // _NUM_LOOKS) == 0:
             gc.collect()
             numbers.append(number)
-            memory.append(float(Belongings.look().memory_bytes()))
+            looks.append(Belongings.look())
+            memory.append(float(looks[-1].memory_bytes()))
         if time.monotonic() > deadline_s:
             break
     start = len(numbers) // 4
     measured.memory_per_reset_bytes = growth_of(numbers[start:], memory[start:])
+    for kind in KINDS:
+        nums = [float(len(getattr(look, kind))) for look in looks[start:]]
+        measured.belongings_per_reset[kind] = growth_of(numbers[start:], nums)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 __all__ = ["CallTimes", "Growth", "Measurements", "Stopwatch", "TimeSummary", "growth_of"]
 
 _MOST_CALLS = 200_000
+_NUM_PARTS = 8
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class TimeSummary:
         is_slow_throughout: whether there were such in the first and in the second half alike.
         cpu_share: what of the time the calling thread ran.
         wait_share: what of it the thread was ready, and had no processor.
+        medians_ns: of each of some parts of them in turn, without the first part.
     """
 
     num_calls: int
@@ -45,11 +47,17 @@ class TimeSummary:
     is_slow_throughout: bool
     cpu_share: float
     wait_share: float
+    medians_ns: tuple[float, ...] = ()
 
     @property
     def asleep_share(self) -> float:
         """What of the time the thread could not have gone on."""
         return max(0.0, 1.0 - self.cpu_share - self.wait_share)
+
+    @property
+    def total_ns(self) -> float:
+        """What all of them took."""
+        return self.mean_ns * self.num_calls
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,7 @@ class Measurements:
         memory_bytes: growth of the memory of its process and of those that it started.
         objects: growth of the number of Python's blocks of memory.
         memory_per_reset_bytes: growth while it was reset again and again.
+        belongings_per_reset: likewise, of the number of its files, threads and processes.
         info_bytes: of an info, on average.
         lengths: of episodes, in steps; the first thousand.
         returns: of episodes, of all agents together; the first thousand.
@@ -94,6 +103,7 @@ class Measurements:
         num_processes: that it had started.
         other_cpu_share: processor time of its other threads, of the time of the steps.
         children_cpu_share: that of processes that it started.
+        num_stale_resets: that showed what the episode before had ended with, and not what it had begun with.
         has_moved: whether an observation ever differed from the first one.
     """
 
@@ -106,6 +116,7 @@ class Measurements:
     memory_bytes: Growth | None = None
     objects: Growth | None = None
     memory_per_reset_bytes: Growth | None = None
+    belongings_per_reset: dict[str, Growth | None] = field(default_factory=dict)
     info_bytes: float = 0.0
     lengths: list[int] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
@@ -114,6 +125,7 @@ class Measurements:
     num_processes: int = 0
     other_cpu_share: float = 0.0
     children_cpu_share: float = 0.0
+    num_stale_resets: int = 0
     has_moved: bool = True
 
 
@@ -156,6 +168,7 @@ class CallTimes:
             is_slow_throughout=all(half.any() for half in halves),
             cpu_share=float(min(1.0, cpu.sum() / wall.sum())),
             wait_share=float(min(delay.sum(), max(0.0, wall.sum() - cpu.sum())) / wall.sum()),
+            medians_ns=tuple(float(np.median(part)) for part in np.array_split(own, _NUM_PARTS)[1:] if len(part)),
         )
 
 

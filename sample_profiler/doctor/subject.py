@@ -29,6 +29,7 @@ __all__ = ["BrokenError", "Examined", "Step", "Subject"]
 
 _ACTION_SEED = 7
 _EXTREME_INTERVAL = 25
+_SOME = 20
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _TRACEBACK_LINES = 6
 
@@ -83,6 +84,7 @@ class Subject:
     Args:
         examined: what it shares with others.
         seed: of its first reset.
+        action_seed: of its random actions.
 
     Attributes:
         spec: what it says of itself.
@@ -95,7 +97,7 @@ class Subject:
         BrokenError: it cannot be made.
     """
 
-    def __init__(self, examined: Examined, seed: int) -> None:
+    def __init__(self, examined: Examined, seed: int, action_seed: int = _ACTION_SEED) -> None:
         self._examined = examined
         self._seed: int | None = seed
         self.num_steps = self.num_episodes = 0
@@ -113,7 +115,7 @@ class Subject:
         self._guard = None if isinstance(self._env, VectorAgents) else ObservationGuard(examined.findings)
         self._action_guard = ActionGuard(examined.findings)
         self._space = copy.deepcopy(self.spec.action_space)
-        self._space.seed(_ACTION_SEED)
+        self._space.seed(action_seed)
         self._convert = action_converter(self.spec.action_space)
         self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
 
@@ -151,6 +153,10 @@ class Subject:
             if self._examined.findings.has("contract"):
                 raise BrokenError from None
             raise
+
+    def has_choice(self) -> bool:
+        """Tell whether there is more than one action; draws some."""
+        return len({fingerprint(self._convert(draw_action(self._space, None))) for _ in range(_SOME)}) > 1
 
     def drawn_seeds(self) -> tuple[object, ...]:
         """Return the seeds of generators of its own that it has taken numbers from, as far as is seen."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -19,7 +19,11 @@ from sample_profiler.doctor.values import fingerprint
 from sample_profiler.runtime.machine.children_time import list_descendants
 from sample_profiler.runtime.surroundings.process_settings import ProcessSettings
 
-__all__ = ["Belongings", "Surroundings", "describe_left"]
+__all__ = ["KINDS", "Belongings", "Surroundings", "describe_left"]
+
+Kind = Literal["threads", "processes", "files"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Of what a process has: names of the attributes of `Belongings`."""
 
 _ENDING_S = 1.0
 _OFTEN = 5  # calls of a method that are looked at one by one
@@ -174,7 +178,7 @@ class Belongings:
         return sum(map(_private_bytes, (os.getpid(), *self.processes)))
 
 
-def describe_left(kind: Literal["threads", "processes", "files"], left: list[dict[int, str]]) -> Finding | None:
+def describe_left(kind: Kind, left: list[dict[int, str]]) -> Finding | None:
     """Return the finding that closed environments leave something behind; None: they do not.
 
     Args:

@@ -84,6 +84,7 @@ def test_without_records_there_is_nothing_to_tell():
 def make_stepping(name, first_s, later_s):
     record = make_process(name, 100.0, 60.0, env_reset=first_s + 1.0, env_step=later_s)
     record.trees[name].children["env_reset"].children["env_step"] = make_node("env_step", first_s)
+    record.trees[name].children["env_step"].children["env_reset"] = make_node("env_reset", later_s / 3)
     return record
 
 
@@ -92,4 +93,5 @@ def test_steps_before_the_steady_part_are_those_at_random_and_those_of_its_rollo
     steady = Session(0.0, processes=[make_stepping("RolloutWorker_w0", 0.0, 24.0), make_stepping("W1", 0.0, 18.0)])
     start = facts_of_run(session, steady).start
     assert (start.first_s, start.later_s, start.num_first) == (4.0, 6.0, 1), "7 s of the other one"
+    assert start.resets_s == pytest.approx(1.0 + (30.0 - 24.0) / 3)
     assert facts_of_run(session, Session(0.0)).start.seconds == 34.0, "all of a run that was never steady"

@@ -28,6 +28,13 @@ def test_rewards_that_are_bounded_are_counted(make_learner):
     assert figures["reward_left"] == pytest.approx(1.4 / 16.4)
 
 
+def test_steps_with_numbers_that_are_not_finite_are_counted(make_learner):
+    run = make_learner().start()
+    run.memory.inactive[:2, :2] = True
+    run.memory.spoiled[0, 0] = True
+    assert figures_of(run, 0, 1)["bad_steps"] == pytest.approx(1 / 5)
+
+
 def test_of_rewards_that_are_all_zero_nothing_is_lost(make_learner):
     run = make_learner().start()
     run.memory.rewards[:] = 0

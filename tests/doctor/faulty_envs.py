@@ -201,6 +201,14 @@ class StateOfTheClass(Healthy):
         return super().observe() + np.float32(self.where[0])
 
 
+@names("stale reset")
+class ShowsTheEndAgain(Healthy):
+    def reset(self, *, seed=None, options=None):
+        end = self.observe() if hasattr(self, "position") else None
+        begin, info = super().reset(seed=seed)
+        return begin if end is None else end, info
+
+
 @names("aliasing")
 class ReturnsItsBuffer(Healthy):
     def observe(self):
@@ -224,6 +232,12 @@ class WrittenByAThread(Healthy):
         return self.buffer
 
 
+@names("actions ignored")
+class IgnoresTheAction(Healthy):
+    def step(self, action):
+        return super().step(2)
+
+
 @names("action changed")
 class ChangesTheAction(Continuous):
     def step(self, action):
@@ -241,6 +255,25 @@ class SlowOnceIn200(Healthy):
             end_s = time.thread_time() + 0.02
             while time.thread_time() < end_s:
                 pass
+        return super().step(action)
+
+
+@names("slow resets")
+class SlowResets(Healthy):
+    def reset(self, *, seed=None, options=None):
+        end_s = time.thread_time() + 0.02
+        while time.thread_time() < end_s:
+            pass
+        return super().reset(seed=seed)
+
+
+@names("slower and slower")
+class GoesThroughEverMore(Healthy):
+    num_in_all = 0
+
+    def step(self, action):
+        self.num_in_all += 1
+        sum(range(20 * self.num_in_all))
         return super().step(action)
 
 
@@ -299,6 +332,19 @@ class ProcessOutlivesClose(Healthy):
 class FileOutlivesClose(Healthy):
     def __init__(self):
         self.file = os.open("/dev/null", os.O_RDONLY)
+
+
+@names("files pile up")
+class FileOfEachEpisode(Healthy):
+    files: list[int] | None = None
+
+    def reset(self, *, seed=None, options=None):
+        self.files = [*(self.files or ()), os.open("/dev/null", os.O_RDONLY)]
+        return super().reset(seed=seed)
+
+    def close(self):
+        for file in self.files or ():
+            os.close(file)
 
 
 @names("prints")

@@ -31,6 +31,7 @@ def test_nothing_is_found_of_a_healthy_one():
 
 
 ASLEEP = replace(TIMES, cpu_share=0.1)
+SLOWER = tuple(MS * value for value in (1.0, 1.2, 1.4, 1.5, 1.7, 1.9, 2.1))
 TAIL = replace(TIMES, num_slow=10, slow_share=0.5, slow_mean_ns=100 * MS, is_slow_throughout=True)
 
 
@@ -42,12 +43,16 @@ TAIL = replace(TIMES, num_slow=10, slow_share=0.5, slow_mean_ns=100 * MS, is_slo
         ({"steps": ASLEEP}, {"lock": 0.5}, "sleeps"),
         ({"steps": TAIL}, {}, "rare slow calls"),
         ({"resets": TAIL}, {}, "rare slow calls"),
+        ({"resets": replace(TIMES, num_calls=50, mean_ns=200 * MS)}, {}, "slow resets"),
+        ({"steps": replace(TIMES, medians_ns=SLOWER)}, {}, "slower and slower"),
+        ({"belongings_per_reset": {"files": Growth(1.0, 150, 1.0)}}, {}, "files pile up"),
         ({"other_cpu_share": 0.9}, {}, "busy threads"),
         ({"memory_bytes": Growth(1000.0, 4000, 0.9)}, {}, "memory grows"),
         ({"objects": Growth(1.0, 4000, 0.9)}, {}, "memory grows"),
         ({"memory_per_reset_bytes": Growth(50_000.0, 150, 0.9)}, {}, "memory grows"),
         ({"info_bytes": 60_000.0}, {}, "large infos"),
         ({"num_episodes": 0}, {}, "no end"),
+        ({"num_stale_resets": 49}, {}, "stale reset"),
         ({"has_moved": False}, {}, "constant observation"),
         ({"rewards": (0.0, 0.0, 0.0), "returns": [0.0] * 5}, {}, "constant reward"),
         ({"rewards": (-1e6, 1e6, 1e5)}, {}, "large rewards"),
@@ -66,7 +71,14 @@ def test_each_figure_that_is_off_is_a_finding(changes, sleeps, name):
         ({"steps": replace(TAIL, is_slow_throughout=False)}, {}),
         ({"steps": replace(TAIL, num_slow=200)}, {}),
         ({"memory_bytes": Growth(1000.0, 4000, 0.5)}, {}),
+        ({"resets": replace(TIMES, num_calls=50, mean_ns=15 * MS)}, {}),
+        ({"resets": replace(TIMES, num_calls=2, mean_ns=900 * MS)}, {}),
+        ({"steps": replace(TIMES, medians_ns=SLOWER[::-1])}, {}),
+        ({"steps": replace(TIMES, medians_ns=(MS, 2 * MS, MS, 3 * MS, MS, 2 * MS, 2 * MS))}, {}),
+        ({"steps": replace(TIMES, medians_ns=tuple(value / 100 for value in SLOWER))}, {}),
+        ({"belongings_per_reset": {"threads": Growth(0.0, 150, 0.1), "files": None}}, {}),
         ({"num_episodes": 0, "num_steps": 100}, {}),
+        ({"num_stale_resets": 30}, {}),
         ({"returns": [10.0] * 5, "rewards": (0.0, 1.0, 0.1)}, {}),
     ],
 )

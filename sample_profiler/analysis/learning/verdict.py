@@ -13,6 +13,7 @@ from typing import Literal
 from sample_profiler.analysis.learning.facts import LearningFacts, learning_facts
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.vocabulary import (
+    BAD_STEPS,
     CLIP_SHARE,
     DEAD_INPUTS,
     ENTROPY,
@@ -33,8 +34,10 @@ from sample_profiler.vocabulary import (
 __all__ = ["LearningCause", "LearningProblem", "judge_learning"]
 
 LearningCause = Literal[
+    "bad numbers",
     "clipped rewards",
     "no rewards",
+    "equal returns",
     "large inputs",
     "dead inputs",
     "unchanged observations",
@@ -52,11 +55,13 @@ _LARGE_INPUT = 30.0  # inputs that are normalized are about 1
 _DEAD = 0.9  # of the inputs: a few that never change are padding
 _UNCHANGED = 0.5  # of the steps
 _FEWEST_STARTS, _FEWEST_DISTINCT, _REPEATED, _STILL_NEW = 40, 8, 1.8, 0.7
+_FEWEST_RETURNS = 8  # two seconds apart
 _STALE_DATASETS, _STALE_STEPS = 5.0, 15.0
 _FAR, _MUCH_CLIPPED = 0.08, 0.35  # KL divergence of a policy from the one that acted; share of clipped ratios
 _RANDOM, _STRONG_BONUS = 0.7, 0.03  # of the largest entropy; ten times what the flag is by default
 _GROWN = 0.5  # of an entropy of continuous actions, since the beginning
 _COLLAPSED = 0.02  # of the largest entropy
+_HARDLY, _SMALL_RATE = 1e-5, 1e-5  # KL divergence of a policy that stays where it is; a learning rate below any usual
 _TINY = 1e-6
 _SHORT, _LONG = 10.0, 5.0  # steps that rewards count for; an episode in such horizons
 
@@ -92,6 +97,18 @@ def judge_learning(session: Session) -> list[LearningProblem]:
     return problems
 
 
+def _bad_numbers(facts: LearningFacts) -> LearningProblem | None:
+    share = facts.largest(BAD_STEPS)
+    if not share:
+        return None
+    evidence = (
+        f"{100 * share:.2g} % of the steps have such numbers: they count as 0, and the steps are not trained on",
+    )
+    headline = "Rewards or observations are not finite now and then (NaN, infinity)"
+    advice = "find out where the environment divides by 0 or overflows: sample-profiler doctor; --on_bad_numbers=stop"
+    return LearningProblem(facts.policy, "bad numbers", headline, evidence, advice)
+
+
 def _clipped_rewards(facts: LearningFacts) -> LearningProblem | None:
     clipped, left = facts.late(REWARD_CLIPPED), facts.late(REWARD_LEFT)
     if clipped is None or left is None or clipped < _CLIPPED or left > _LEFT:
@@ -118,6 +135,24 @@ def _no_rewards(facts: LearningFacts) -> LearningProblem | None:
     headline = "There was no reward: nothing tells one action from another"
     advice = "rewards on the way, an easier beginning, or a longer run that explores more (--exploration_loss_coeff)"
     return LearningProblem(facts.policy, "no rewards", headline, evidence, advice)
+
+
+def _equal_returns(facts: LearningFacts) -> LearningProblem | None:
+    returns, share = facts.figures.get("episode_return", ()), facts.late(ENTROPY_SHARE)
+    if len(returns) < _FEWEST_RETURNS or share is None or share < _RANDOM:  # one that has learned may always win
+        return None
+    if not facts.largest(REWARD_NONZERO, 0.0) or max(returns) - min(returns) > _TINY * max(map(abs, returns)):
+        return None
+    evidence = (
+        f"the return of all episodes has been {returns[-1]:g} from the beginning on",
+        f"the policy has {share:.0%} of the largest entropy: it has tried all actions",
+    )
+    headline = "All episodes give the same return: nothing tells one action from another"
+    advice = (
+        "rewards that depend on what is done, or that come on the way to what random actions never reach; "
+        "sample-profiler doctor tells whether the environment heeds actions"
+    )
+    return LearningProblem(facts.policy, "equal returns", headline, evidence, advice)
 
 
 def _large_inputs(facts: LearningFacts) -> LearningProblem | None:
@@ -204,7 +239,19 @@ def _learning_rate(facts: LearningFacts) -> LearningProblem | None:
     rate = facts.flag("learning_rate", 0.0)
     headline = "The policy changes too much in each training step"
     advice = f"a smaller --learning_rate ({rate:g} now; a tenth of it), or --lr_schedule=kl_adaptive_epoch"
+    if (epochs := facts.flag("num_epochs", 1)) > 1:
+        advice += f"; or fewer --num_epochs ({epochs:g} now)"
     return LearningProblem(facts.policy, "learning rate", headline, tuple(evidence), advice)
+
+
+def _small_learning_rate(facts: LearningFacts) -> LearningProblem | None:
+    far, rate = facts.largest(UPDATE_KL), facts.flag("learning_rate", 1.0)
+    if far is None or far > _HARDLY or rate > _SMALL_RATE:
+        return None
+    headline = "The policy hardly changes in each training step"
+    return LearningProblem(
+        facts.policy, "learning rate", headline, tuple(_moves(facts)), f"a larger --learning_rate ({rate:g} now)"
+    )
 
 
 def _entropy(facts: LearningFacts) -> LearningProblem | None:
@@ -261,6 +308,6 @@ def _gradient(facts: LearningFacts) -> list[str]:
 
 _MAKE_STEPS_LARGE = frozenset({"large inputs", "stale data"})
 _RULES: tuple[Callable[[LearningFacts], LearningProblem | None], ...] = (
-    *(_clipped_rewards, _no_rewards, _dead_inputs, _unchanged, _large_inputs, _equal_seeds),
-    *(_stale_data, _learning_rate, _entropy, _short_horizon),
+    *(_bad_numbers, _clipped_rewards, _no_rewards, _equal_returns, _dead_inputs, _unchanged, _large_inputs),
+    *(_equal_seeds, _stale_data, _learning_rate, _small_learning_rate, _entropy, _short_horizon),
 )

@@ -8,7 +8,7 @@ from sample_profiler.vocabulary import AGENTS_PER_ENV
 
 __all__ = [
     *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "mention_start", "never_steady", "no_records"),
-    *("not_enough_data", "serial", "slow_start", "start_up"),
+    *("not_enough_data", "serial", "slow_resets", "slow_start", "start_up"),
 ]
 
 MIN_SECONDS = 8.0
@@ -19,6 +19,7 @@ _LONG_START_S = 10.0
 _MANY_TIMES = 3.0
 _MOSTLY = 0.5  # of what there was of the run
 _MUCH_OF_IT = 0.2
+_LEAST_RESETS_S = 5.0
 
 _OF_THE_START = frozenset({"start-up", "not enough data"})
 
@@ -44,6 +45,28 @@ def never_steady(run: JudgedRun) -> Finding | None:
     evidence = [f"datasets that it trained on: {facts.num_datasets}; it is steady after the first few"]
     is_start = facts.start_s >= facts.seconds / 2
     return Finding("start-up" if is_start else "not enough data", "", headline, evidence, _longer_run(is_start))
+
+
+def slow_resets(run: JudgedRun) -> Finding | None:
+    """Environments are reset so slowly that the run was over before it was steady, or was hardly anything but that."""
+    facts = run.facts
+    if facts.is_steady and not _was_mostly_start(run):
+        return None
+    resets_s, wall_s = facts.start.resets_s, facts.start_s if facts.is_steady else facts.seconds
+    if resets_s < max(_LEAST_RESETS_S, _MOSTLY * wall_s):
+        return None
+    evidence = [
+        f"resetting environments took {percent(min(1.0, resets_s / wall_s))} of {wall_s:.0f} s",
+        f"datasets that it trained on: {facts.num_datasets}",
+    ]
+    advice = [
+        Advice("faster resets", "what stays the same is loaded and made once; sample-profiler doctor has their times"),
+        Advice("fewer --num_envs_per_worker, more --num_workers", "a worker resets one after another"),
+        Advice("a longer run", f"it is steady after {_DATASETS_OF_START} datasets"),
+    ]
+    what = "was mostly its start" if facts.is_steady else "was over before it was steady"
+    headline = f"The run {what}: resetting its environments took {resets_s:.0f} s of it"
+    return Finding("environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 
 def slow_start(run: JudgedRun) -> Finding | None:

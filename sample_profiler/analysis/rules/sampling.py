@@ -22,7 +22,6 @@ from sample_profiler.component_id import ROLLOUT_WORKER
 from sample_profiler.vocabulary import (
     BATCH_ROWS,
     ENQUEUE_POLICY_REQUESTS,
-    ENV_RESET,
     ENV_STEP,
     HANDLE_POLICY_STEP,
     RECEIVE,
@@ -232,13 +231,13 @@ def _limited_by_environments(run: JudgedRun) -> Finding:
         advice.append(Advice("more cores, and as many --num_workers", "environments compute: each worker wants one"))
     factor = min(wanted, 1 / max(1 - 0.5 * stepping, 0.05))
     advice.append(Advice("a faster environment", _why_faster_environments(run), run.gain(factor, 0.1)))
-    return Finding("environments", ROLLOUT_WORKER, "Stepping environments is the limit", evidence, advice)
+    headline = f"{run.stepping_word.capitalize()} environments is the limit"
+    return Finding("environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 
 def _why_faster_environments(run: JudgedRun) -> str:
-    resets = run.worker_share(f"{ENV_STEP}/{ENV_RESET}")
-    if resets > 0.3 * run.stepping:
-        return f"{percent(resets / run.stepping)} of it is resetting"
+    if resets := run.describe_resets():
+        return resets[0]
     if run.is_saturated and _is_mostly_stepping(run):
         return "all processors are busy, workers mostly with it"
     if run.is_saturated:

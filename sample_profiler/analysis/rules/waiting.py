@@ -46,6 +46,7 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
     evidence = [
         f"workers step environments {percent(run.stepping)} of the time, and sleep {percent(asleep)} of it: for "
         + (sleeps or "what this machine does not tell"),
+        *run.describe_resets(),
         f"{run.learner.name if run.learner else 'the Learner'} waits {percent(run.learner_waits)} of the time for data",
         _describe_step(run),
     ]
@@ -55,13 +56,13 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
         evidence.append(f"all cores together are {percent(run.facts.machine_busy)} busy")
     advice = [*_more_workers(run, is_limited=largest in _LIMITED), _no_waits(run, asleep + system)]
     what = SLEEP_WORDS[largest] if sleeps else "something that this machine does not tell"
-    headline = f"Waiting environments are the limit: their steps wait for {what}"
+    headline = f"Waiting environments are the limit: {run.stepping_word} them waits for {what}"
     return Finding("waiting environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 
 def _describe_step(run: JudgedRun) -> str:
     step_s = fmean(load.seconds_per_pass(ENV_STEP) for load in run.workers) / run.group_envs
-    return f"a step of an environment takes {1000 * step_s:.1f} ms"
+    return f"a step of an environment takes {1000 * step_s * (1 - run.reset_share):.1f} ms"
 
 
 def _more_workers(run: JudgedRun, *, is_limited: bool) -> list[Advice]:

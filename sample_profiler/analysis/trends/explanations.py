@@ -154,7 +154,7 @@ def _of_workers(parts: _Parts) -> Explanation:
     whose = _listed(affected) if is_some else "all workers" if len(affected) == len(ratios) else "most workers"
     longer = f"{most:.1f} times as long" if parts.falls else f"{1 / most:.2f} of the time"
     told = parts.told(lambda part: 1000 * _cost(part, one), ".2f")
-    evidence = [f"{one} works {told} ms for a step of a group of environments"]
+    evidence = [f"{one} works {told} ms for a step of a group of environments", *_describe_computing(parts, one)]
     if block:
         evidence.append(_describe_block(parts, one, block))
     if is_some:
@@ -173,11 +173,19 @@ def _of_others(parts: _Parts, kind: str) -> Explanation:
     longer = f"{ratio:.1f} times as long" if parts.falls else f"{1 / ratio:.2f} of the time"
     told = parts.told(lambda part: 1000 * _cost(part, name), ".3f")
     busy = parts.told(lambda part: 100 * part.work[name], ".0f")
-    evidence = [f"{name} works {told} ms for each frame, {busy} % of the time"]
+    evidence = [f"{name} works {told} ms for each frame, {busy} % of the time", *_describe_computing(parts, name)]
     if block:
         evidence.append(_describe_block(parts, name, block))
     causes: dict[str, TrendCause] = {LEARNER: "learner", INFERENCE_WORKER: "inference", BATCHER: "batching"}
     return Explanation(causes[kind], (name,), f"{name} works {longer} for each frame{where}", tuple(evidence), block)
+
+
+def _describe_computing(parts: _Parts, name: str) -> list[str]:
+    """Tell what of its cost a process computes: the rest it sleeps, or waits for a processor."""
+    if not all(part.computing.get(name) and part.work[name] > 0 for part in (parts.before, parts.after)):
+        return []
+    told = parts.told(lambda part: 1000 * _cost(part, name) * part.computing[name] / part.work[name], ".2f")
+    return [f"its process computes {told} ms for that; the rest it sleeps, or waits for a processor"]
 
 
 def _got(part: PartFigures) -> float:

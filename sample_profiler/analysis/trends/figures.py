@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class PartFigures:
         work: by component: share of the time in which it did not wait.
         own: by component and path: share of the time in a block, without the blocks and waits in it.
         passes: by component and path: passes through a block per second.
+        computing: by process: cores that it used.
     """
 
     fps: float
@@ -59,6 +60,7 @@ class PartFigures:
     work: Mapping[str, float]
     own: Mapping[str, Mapping[str, float]]
     passes: Mapping[str, Mapping[str, float]]
+    computing: Mapping[str, float] = field(default_factory=dict)
 
 
 def begin_of_training(readings: Readings) -> float | None:
@@ -145,6 +147,7 @@ def figures_of(readings: Readings, begin_s: float, end_s: float) -> PartFigures:
             name: {path: _finite(readings.rate(block.passes, begin_s, end_s)) for path, block in blocks.items()}
             for name, blocks in readings.blocks.items()
         },
+        computing={owner: cores for owner in readings.gauges if (cores := rate(owner, "cpu_s")) is not None},
     )
 
 

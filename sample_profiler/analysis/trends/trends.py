@@ -23,7 +23,7 @@ _STANDSTILL = 0.5  # of the time
 _CURES: dict[str, str] = {
     "throttling": "a larger quota for the container",
     "another program": "find it with `top`, and give one of the two a machine of its own",
-    "environments": "look for what an environment keeps or computes more of with each step or episode",
+    "environments": "look for what an environment keeps, computes or waits for more with each step or episode",
     "slow worker": "look at its environments alone: what they keep, what they wait for, which core they are on",
     "learner": "look for what grows with each training step, such as a list that is gone through",
     "inference": "look for what grows with each call of the network",

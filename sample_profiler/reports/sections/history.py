@@ -9,6 +9,7 @@ from sample_profiler.profiling.session.checks import MAX_SECONDS
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.vocabulary import (
     ADVANTAGE_SCALE,
+    BAD_STEPS,
     BATCH_ROWS,
     CLIP_SHARE,
     DEAD_INPUTS,
@@ -56,6 +57,7 @@ _MEANINGS = {
     INPUT_SCALE: "largest input of the network (root mean square)",
     DEAD_INPUTS: "share of inputs that never change",
     UNCHANGED_OBSERVATIONS: "share of observations that are the one before",
+    BAD_STEPS: "share of steps with numbers that are not finite",
     REWARD_NONZERO: "share of rewards that are not 0",
     REWARD_CLIPPED: "share of these that reward_clip changes",
     REWARD_LEFT: "what reward_clip leaves of them",

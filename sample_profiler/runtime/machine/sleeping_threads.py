@@ -12,6 +12,7 @@ import contextlib
 import functools
 import os
 import platform
+import sys
 from typing import Literal
 
 __all__ = ["Sleep", "find_sleep"]
@@ -37,7 +38,7 @@ _CALLS: dict[str, dict[int, tuple[int, ...]]] = {
         _NETWORK: (42,),  # connect
         # wait4, waitid, vfork, clone, clone3, queues and semaphores of System V and POSIX
         _PROCESS: (61, 247, 58, 56, 435, 65, 220, 69, 70, 242, 243),
-        _LOCK: (202, 73),  # futex, flock
+        _LOCK: (202, 73, 72),  # futex, flock, fcntl, which sleeps for locks of files alone
         _POLL: (7, 271),
         _SELECT: (23, 270),
         _EVENTS: (232, 281, 441),
@@ -48,7 +49,7 @@ _CALLS: dict[str, dict[int, tuple[int, ...]]] = {
         _FILE: (63, 64, 67, 68, 65, 66, 69, 70, 71, 207, 212, 243, 206, 211, 269, 202, 242),
         _NETWORK: (203,),
         _PROCESS: (260, 95, 220, 435, 193, 192, 189, 188, 182, 183),
-        _LOCK: (98, 32),
+        _LOCK: (98, 32, 25),
         _POLL: (73,),
         _SELECT: (72,),
         _EVENTS: (22, 441),
@@ -63,6 +64,7 @@ _DIRECT: dict[int, Sleep] = {
     _LOCK: "lock",
     _EVENTS: "network",
 }
+_INT_BYTES = 4  # of the descriptor that a `struct pollfd` begins with
 _NETWORK_TABLES = ("tcp", "tcp6", "udp", "udp6")
 
 
@@ -95,9 +97,19 @@ def _sleep_in(pid: int, wait: int | None, arguments: list[int]) -> Sleep:
     if wait == _SELECT:
         return "network" if arguments[0] else "timer"
     if wait == _POLL:
-        num_files = arguments[1]
-        return "run" if num_files >= _LEAST_OF_A_LOOP else "network" if num_files else "timer"
+        address, num_files = arguments
+        return "run" if num_files >= _LEAST_OF_A_LOOP else _sleep_for_polled(pid, address) if num_files else "timer"
     return _DIRECT[wait]
+
+
+def _sleep_for_polled(pid: int, address: int) -> Sleep:
+    """Return what the one file is that is polled, as where a socket or a pipe is waited for with a timeout."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            descriptor = int.from_bytes(os.pread(memory.fileno(), _INT_BYTES, address), sys.byteorder)
+    except (OSError, OverflowError):  # it has ended, or no file may be that long
+        return "network"
+    return _sleep_for_file(pid, descriptor)
 
 
 def _sleep_for_file(pid: int, descriptor: int) -> Sleep:

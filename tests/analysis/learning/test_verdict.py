@@ -19,12 +19,13 @@ HEALTHY = {
     "input_scale": 1.2,
     "dead_inputs": 0.0,
     "unchanged_observations": 0.0,
+    "bad_steps": 0.0,
     "reward_nonzero": 1.0,
     "reward_clipped": 0.0,
     "reward_left": 1.0,
     "num_starts": 400.0,
     "num_distinct_starts": 400.0,
-    "episode_return": 100.0,
+    "episode_return": (20.0, 100.0),
     "episode_length": 100.0,
 }
 CONFIG = {
@@ -51,6 +52,9 @@ def test_nothing_is_said_of_healthy_training():
     assert judge_learning(session_of()) == []
     # Nearly solved: hardly any entropy, long episodes; and the lag of a run that trains on each dataset many times.
     assert judge_learning(session_of(entropy_share=(0.95, 0.05), episode_length=(20.0, 500.0))) == []
+    # One that wins each time, and one that has nothing more to learn.
+    assert judge_learning(session_of(entropy_share=0.2, episode_return=500.0)) == []
+    assert judge_learning(session_of(update_kl=1e-7, clip_share=0.0)) == []
     many = {"num_epochs": 10, "num_batches_per_epoch": 4}
     assert judge_learning(session_of(many, policy_lag_mean=60.0, update_kl=0.02)) == []
 
@@ -64,6 +68,10 @@ def test_nothing_is_said_of_runs_that_tell_nothing_or_somebody_elses():
 @pytest.mark.parametrize(
     ("config", "figures", "cause", "flag"),
     [
+        ({}, {"bad_steps": 0.012}, "bad numbers", "--on_bad_numbers"),
+        ({}, {"episode_return": -200.0}, "equal returns", "doctor"),
+        ({"learning_rate": 1e-6}, {"update_kl": 1e-7, "clip_share": 0.0}, "learning rate", "larger --learning_rate"),
+        ({"num_epochs": 20}, {"update_kl": 0.5, "clip_share": 0.7}, "learning rate", "fewer --num_epochs (20 now)"),
         ({"reward_clip": 1e-6}, {"reward_clipped": 1.0, "reward_left": 1e-6}, "clipped rewards", "--reward_clip"),
         ({}, {"reward_nonzero": 0.0, "episode_return": 0.0}, "no rewards", "--exploration_loss_coeff"),
         ({"normalize_input": False}, {"input_scale": 7071.0}, "large inputs", "--normalize_input=True"),

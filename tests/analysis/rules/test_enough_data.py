@@ -72,6 +72,14 @@ def test_a_dataset_of_steps_of_several_agents_takes_fewer_steps_of_environments(
     assert "datasets that it trained on: 0; one is 512 steps, which take about 51 s" in verdict.evidence
 
 
+def test_a_start_that_was_resetting_environments_is_told_so():
+    verdict = judge_short(StartSteps(120, 1.0, 40, 30.0, 45.0))
+    assert verdict.cause == "environments"
+    assert verdict.headline.endswith("was over before it was steady: resetting its environments took 45 s of it")
+    assert verdict.evidence[0] == "resetting environments took 75 % of 60 s"
+    assert "resetting" not in judge_short(StartSteps(120, 42.0, 4, 12.0, 11.0)).headline
+
+
 def test_random_steps_that_take_little_are_not_what_to_leave_out():
     changes = [advice.change for advice in judge_short(stepping(0.02, 0.9, 4, 40), machine_busy=1.0).advice]
     assert changes == ["a faster environment", "a longer run"]

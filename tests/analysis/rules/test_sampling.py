@@ -105,6 +105,15 @@ def test_a_faster_environment_is_advised_for_what_is_true_of_the_processors(mach
     assert (verdict.advice[-1].change, verdict.advice[-1].why) == ("a faster environment", why)
 
 
+def test_environments_that_are_mostly_reset_are_told_from_those_that_step():
+    blocks, counts = {"env_step": 0.9, "env_step/env_reset": 0.6}, {"env_step": 1000, "env_step/env_reset": 90}
+    waits = {"inference": 0.05, "learner": 0.0}
+    workers = [load(f"RolloutWorker_w{i}", 0.95, waits, blocks, counts) for i in range(2)]
+    verdict = judge_run(*workers, inference(), learner(0.4), machine_busy=0.5)
+    assert verdict.headline == "Resetting environments is the limit"
+    assert verdict.advice[-1].why == "67 % of it is resetting, 400.0 ms each time"
+
+
 def judge_stepping_on_used_up_cores(num_workers=2, children_cpu=0.0, **figures):
     waits, counts = {"inference": 0.1, "learner": 0.05}, {"env_step": 1000}
     workers = [

@@ -10,8 +10,9 @@ from tests.analysis.made_runs import inference, judge_run, learner, load, most_f
 TIMER = {"RolloutWorker": {"timer": 0.9, "disk": 0.0}}
 
 
-def sleeper(index, asleep=0.85, cpu=0.1, queued=0.02, **options):
-    waits, blocks, counts = {"inference": 0.03, "learner": 0.0}, {"env_step": 0.95}, {"env_step": 1000}
+def sleeper(index, asleep=0.85, cpu=0.1, queued=0.02, resetting=0.0, **options):
+    waits, blocks = {"inference": 0.03, "learner": 0.0}, {"env_step": 0.95, "env_step/env_reset": resetting}
+    counts = {"env_step": 1000, "env_step/env_reset": 50}
     name = f"RolloutWorker_w{index}"
     return load(name, 0.97, waits, blocks, counts, cpu=cpu, asleep=asleep, queued=queued, **options)
 
@@ -83,3 +84,12 @@ def test_a_learner_that_does_not_wait_is_not_held_up():
 def test_environments_that_wait_for_a_processor_for_most_of_their_steps_still_sleep_in_the_rest():
     verdict = judge_sleepers(machine_busy=0.79, asleep=0.32, cpu=0.4, queued=0.3)
     assert verdict.cause == "waiting environments"
+
+
+def test_resets_that_sleep_are_told_apart_from_steps():
+    verdict = judge_sleepers(resetting=0.9)
+    assert verdict.headline == "Waiting environments are the limit: resetting them waits for a moment to come (sleep)"
+    assert "95 % of it is resetting, 1,080.0 ms each time" in verdict.evidence
+    assert "a step of an environment takes 0.4 ms" in verdict.evidence
+    usual = judge_sleepers(resetting=0.05)
+    assert "stepping them waits" in usual.headline and not any("resetting" in each for each in usual.evidence)

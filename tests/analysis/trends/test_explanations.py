@@ -6,11 +6,12 @@ from sample_profiler.analysis.trends.explanations import explain
 from sample_profiler.analysis.trends.figures import PartFigures
 
 
-def part(fps, *, others=0.0, busy=2.0, cpu=0.5, waiting=0.5, learner=1.0, passes=1.0):
+def part(fps, *, others=0.0, busy=2.0, cpu=0.5, waiting=0.5, learner=1.0, passes=1.0, computing=None):
     """A Learner that works for so much of the time, all of it in one block."""
     return PartFigures(
         fps, others, busy, cpu, waiting, 0.0,
         {"Learner_0": learner}, {"Learner_0": {"train": learner, "": 0.0}}, {"Learner_0": {"train": passes}},
+        {} if computing is None else {"Learner_0": computing},
     )  # fmt: skip
 
 
@@ -39,3 +40,11 @@ def test_a_part_in_which_nothing_was_trained_on_explains_nothing():
     stalled, usual = (part(fps) for fps in (0.0, 1000.0))
     for before, after in ((usual, stalled), (stalled, usual)):
         assert explain(before, after, num_cores=2).cause
+
+
+def test_what_a_component_computes_is_told_from_what_it_sleeps():
+    idle = {"busy": 0.5}
+    found = explain(part(2000, computing=0.9, **idle), part(1000, computing=0.45, **idle), 2)
+    assert found.cause == "learner"
+    assert "its process computes 0.45 instead of 0.45 ms for that; the rest it sleeps" in found.evidence[1]
+    assert not any("computes" in each for each in explain(part(2000, **idle), part(1000, **idle), 2).evidence)

@@ -55,6 +55,13 @@ def look_until(pid: int, sleep: str) -> str | None:
         (f"{_PIPE} NOW; os.read(reading, 1)", "process"),
         (f"{_LOCAL} NOW; mine.recv(1)", "process"),
         ("import subprocess; NOW; subprocess.run(['sleep', '3'])", "process"),
+        (f"{_LOCAL} mine.settimeout(60); NOW; mine.recv(1)", "process"),
+        ("import multiprocessing; mine, theirs = multiprocessing.Pipe(); NOW; mine.poll(60)", "process"),
+        (
+            "import fcntl, tempfile; theirs = tempfile.NamedTemporaryFile(); fcntl.flock(theirs, fcntl.LOCK_EX); "
+            "mine = open(theirs.name); NOW; fcntl.flock(mine, fcntl.LOCK_EX)",
+            "lock",
+        ),
         (f"{_TCP} NOW; mine.recv(1)", "network"),
         (f"{_TCP} mine.settimeout(60); NOW; mine.recv(1)", "network"),
         (f"{_TCP} import select; NOW; select.select([mine], [], [], 60)", "network"),
@@ -84,6 +91,7 @@ def test_one_that_computes_sleeps_for_nothing():
         (b"-1 0x7ffee6374810 0x7f610beed503\n", "memory"),
         (b"-1 0x0 0x0\n", None),
         (b"74 0x3 0x0 0x0 0x0 0x0 0x0 0x7ffee63747f8 0x7f610beed503\n", "disk"),
+        (b"72 0x3 0x7 0x7ffee6374810 0x0 0x0 0x0 0x7ffee63747f8 0x7f610beed503\n", "lock"),
         (b"999 0x3 0x0 0x0 0x0 0x0 0x0 0x7ffee63747f8 0x7f610beed503\n", "other"),
         (b"", None),
     ],
