@@ -42,7 +42,7 @@ class ForeignFlag:
 
 
 _GPU_ENVIRONMENTS = "only families whose environments may live on a GPU have it, such as sf_examples.brax"
-_MATCHES = "each match of Doom has its own number of players, no humans and no bots here; see docs/migrating.md"
+_OF_DOOM = "it is one of sf_examples.vizdoom's programs alone"
 _WANDB = "there is no Weights & Biases here, figures are in TensorBoard"
 _PBT = "there is no population-based training here"
 
@@ -82,14 +82,12 @@ FOREIGN_FLAGS = {
     "pbt_target_objective": ForeignFlag("true_objective"),
     "pbt_perturb_min": ForeignFlag(1.1),
     "pbt_perturb_max": ForeignFlag(1.5),
-    "num_agents": ForeignFlag(-1, _MATCHES, is_of_doom=True),
-    "num_humans": ForeignFlag(0, _MATCHES, is_of_doom=True),
-    "num_bots": ForeignFlag(-1, _MATCHES, is_of_doom=True),
-    "start_bot_difficulty": ForeignFlag(None, _MATCHES, is_of_doom=True),
-    "timelimit": ForeignFlag(None, "it is one of sf_examples.vizdoom's programs alone", is_of_doom=True),
-    "record_to": ForeignFlag(
-        None, "there are no demos of Doom here, --save_video records what is played", is_of_doom=True
-    ),
+    "num_agents": ForeignFlag(-1, _OF_DOOM, is_of_doom=True),
+    "num_humans": ForeignFlag(0, _OF_DOOM, is_of_doom=True),
+    "num_bots": ForeignFlag(-1, _OF_DOOM, is_of_doom=True),
+    "start_bot_difficulty": ForeignFlag(None, is_of_doom=True),  # nothing there depends on it, either
+    "timelimit": ForeignFlag(None, _OF_DOOM, is_of_doom=True),
+    "record_to": ForeignFlag(None, _OF_DOOM, is_of_doom=True),
 }
 """By name. What only counts where another one is switched on, such as those of Weights & Biases, takes any value."""
 

@@ -37,6 +37,10 @@ _CONTRACT_CURE = (
 _ROUNDING = 1e-5  # of a bound: what arithmetic in 32 bits loses is no value out of bounds
 
 
+Bounds = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+"""The least and the largest values of an observation, and how far they may be missed by rounding."""
+
+
 class ResultChecks:
     """Looks at what each call returned.
 
@@ -50,7 +54,10 @@ class ResultChecks:
         self._spec = spec
         self._name = name
         self._findings = findings
-        self._bounds = {key: bounds for key, space in spec.observation_space.items() if (bounds := _bounds_of(space))}
+        self._bounds = [
+            {key: bounds for key, space in each.observation_space.items() if (bounds := _bounds_of(space))}
+            for each in spec.of_kinds()
+        ]
 
     def check_reset(self, result: Any) -> bool:
         """Check what `reset` returned; tell whether it can be gone on with."""
@@ -66,24 +73,26 @@ class ResultChecks:
         """Check what `step` returned; tell whether it can be gone on with."""
         return self._keeps_contract("step", partial(check_step_result, result, self._spec, self._name), result)
 
-    def check_values(self, where: str, observations: Sequence[Any]) -> None:
-        """Check the observations of all agents beyond the contract.
+    def check_values(self, where: str, agents: Sequence[int], observations: Sequence[Any]) -> None:
+        """Check the observations of agents beyond the contract.
 
         Args:
             where: the method that returned them.
-            observations: one of each agent.
+            agents: whose they are.
+            observations: one of each of them.
         """
-        for observation in observations:
-            for key, value in flatten_observation(observation, self._spec.observation_space).items():
+        for agent, observation in zip(agents, observations, strict=True):
+            seen, bounds = self._spec.of_agent(agent).observation_space, self._bounds[self._spec.kinds[agent]]
+            for key, value in flatten_observation(observation, seen).items():
                 array = np.asarray(value)
-                space = self._spec.observation_space.get(key)
+                space = seen.get(key)
                 if not isinstance(space, spaces.Box) or array.dtype.kind not in "iuf":
                     continue
                 self._check_type(where, key, value, array, space)
                 if array.dtype.kind == "f" and not is_finite(array):
                     self._add_bad(where, describe_bad(key, array))
-                elif key in self._bounds and array.shape == space.shape:
-                    self._check_bounds(where, key, array)
+                elif key in bounds and array.shape == space.shape:
+                    self._check_bounds(where, key, array, bounds[key])
 
     def check_outcome(self, result: Sequence[Any]) -> None:
         """Check the rewards and flags of a step beyond the contract."""
@@ -134,8 +143,8 @@ class ResultChecks:
                 f"{key} {what}",
             )
 
-    def _check_bounds(self, where: str, key: str, array: npt.NDArray[Any]) -> None:
-        low, high, slack = self._bounds[key]
+    def _check_bounds(self, where: str, key: str, array: npt.NDArray[Any], bounds: Bounds) -> None:
+        low, high, slack = bounds
         is_out = (array < low - slack) | (array > high + slack)
         if is_out.any():
             index = tuple(np.argwhere(is_out)[0].tolist())
@@ -165,7 +174,7 @@ class ResultChecks:
         self._findings.add(Finding(grade, name, text, evidence, cure), key)
 
 
-def _bounds_of(space: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] | None:
+def _bounds_of(space: Any) -> Bounds | None:
     """Return the bounds of a Box, and by how much arithmetic may miss them; None: its type has no others."""
     if not isinstance(space, spaces.Box) or not (np.isfinite(space.low).any() or np.isfinite(space.high).any()):
         return None

@@ -114,9 +114,10 @@ class Subject:
         self._checks = ResultChecks(self.spec, examined.name, examined.findings)
         self._guard = None if isinstance(self._env, VectorAgents) else ObservationGuard(examined.findings)
         self._action_guard = ActionGuard(examined.findings)
-        self._space = copy.deepcopy(self.spec.action_space)
-        self._space.seed(action_seed)
-        self._convert = action_converter(self.spec.action_space)
+        self._spaces = copy.deepcopy([each.action_space for each in self.spec.of_kinds()])
+        for space in self._spaces:
+            space.seed(action_seed)
+        self._converters = list(map(action_converter, self._spaces))
         self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
 
     def reset(self) -> None:
@@ -139,7 +140,8 @@ class Subject:
         Raises:
             BrokenError: it raised, or returned what cannot be read.
         """
-        actions = [self._convert(self._draw(observation)) for observation in self._observations]
+        drawn = [self._draw(agent, observation) for agent, observation in enumerate(self._observations)]
+        actions = [self._converters[kind](action) for kind, action in zip(self.spec.kinds, drawn, strict=True)]
         action = actions if self.spec.num_agents > 1 else actions[0]
         self._action_guard.hold(action)
         self.num_steps += 1
@@ -156,7 +158,10 @@ class Subject:
 
     def has_choice(self) -> bool:
         """Tell whether there is more than one action; draws some."""
-        return len({fingerprint(self._convert(draw_action(self._space, None))) for _ in range(_SOME)}) > 1
+        return any(
+            len({fingerprint(convert(draw_action(space, None))) for _ in range(_SOME)}) > 1
+            for space, convert in zip(self._spaces, self._converters, strict=True)
+        )
 
     def drawn_seeds(self) -> tuple[object, ...]:
         """Return the seeds of generators of its own that it has taken numbers from, as far as is seen."""
@@ -210,26 +215,26 @@ class Subject:
         begun = self._watched("begin_episodes", lambda: self._env.begin_episodes(ended))
         if not self._checks.check_begun(begun, ended):
             raise BrokenError
-        self._checks.check_values("begin_episodes", begun)
+        self._checks.check_values("begin_episodes", ended, begun)
         observations = list(self._observations)
         for agent, observation in zip(ended, begun, strict=True):
             observations[agent] = observation
         self._observations = observations
 
     def _take(self, where: str, observations: Sequence[Any]) -> None:
-        self._checks.check_values(where, observations)
+        self._checks.check_values(where, range(self.spec.num_agents), observations)
         self._observations = list(observations)
         self.seen = fingerprint(self._observations)
         if self._guard is not None:
             self._guard.hold(self._observations)
 
-    def _draw(self, observation: Any) -> Any:
+    def _draw(self, agent: int, observation: Any) -> Any:
         """Draw an action, now and then from the ends of its space, where policies that are clipped are often."""
-        space, mask = self._space, None
+        space, mask, seen = self._spaces[self.spec.kinds[agent]], None, self.spec.of_agent(agent).observation_space
         if isinstance(space, spaces.Box) and self.num_steps % _EXTREME_INTERVAL == 0 and space.is_bounded():
             return np.ravel(space.low if self.num_steps % (2 * _EXTREME_INTERVAL) else space.high)
-        if ACTION_MASK_KEY in self.spec.observation_space.spaces:
-            mask = flatten_observation(observation, self.spec.observation_space).get(ACTION_MASK_KEY)
+        if ACTION_MASK_KEY in seen.spaces:
+            mask = flatten_observation(observation, seen).get(ACTION_MASK_KEY)
         return draw_action(space, mask)
 
     def _watched(self, method: str, call: Callable[[], Any]) -> Any:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -33,9 +34,10 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from sample_profiler.envs.forks import copies_ended
-from sample_profiler.envs.spec import AgentSpaces, EnvPlacement, EnvSpec
 from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError
 from sample_profiler.spaces import (
+    AgentSpaces,
+    EnvSpec,
     action_width,
     as_dict_space,
     flatten_observation,
@@ -61,6 +63,21 @@ __all__ = [
 ]
 
 _MOST_AGENTS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvPlacement:
+    """Where an environment runs.
+
+    Attributes:
+        worker_index: Number of its rollout worker.
+        vector_index: Number of the environment within its worker.
+        env_id: Number of the environment within the run.
+    """
+
+    worker_index: int
+    vector_index: int
+    env_id: int
 
 
 @contextlib.contextmanager

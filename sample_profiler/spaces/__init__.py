@@ -13,6 +13,7 @@ from sample_profiler.spaces.actions import (
     part_width,
 )
 from sample_profiler.spaces.as_data import space_from_data, space_to_data
+from sample_profiler.spaces.env_spec import AgentSpaces, EnvSpec
 from sample_profiler.spaces.masks import ACTION_MASK_KEY, split_action_mask
 from sample_profiler.spaces.observations import (
     DEFAULT_OBSERVATION_KEY,
@@ -31,6 +32,8 @@ from sample_profiler.spaces.plain import plain_space, space_of_agent
 __all__ = [
     "ACTION_MASK_KEY",
     "DEFAULT_OBSERVATION_KEY",
+    "AgentSpaces",
+    "EnvSpec",
     "action_batch_converter",
     "action_converter",
     "action_dtype",

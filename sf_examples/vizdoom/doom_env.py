@@ -14,6 +14,7 @@ from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement
 from sample_profiler.envs.wrappers import FrameStack
 from sample_profiler.errors import EnvError
+from sf_examples.vizdoom.doom_demos import DemoFolder, demo_folder_of
 from sf_examples.vizdoom.doom_game import GAME_ERRORS
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_player import DoomPlayer, Observation
@@ -59,6 +60,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         render_mode: str | None = None,
         env_index: int | None = None,
         hang_timeout_s: float = math.inf,
+        demos: DemoFolder | None = None,
     ) -> None:
         """Read the scenario file; start nothing yet.
 
@@ -69,6 +71,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             render_mode: ``human`` shows the game in a window; ``rgb_array`` lets :meth:`render` return frames.
             env_index: Number of the environment within a run, for errors.
             hang_timeout_s: For how long the game may be stopped by a signal until it counts as dead.
+            demos: Where a demo of each episode is recorded.
 
         Raises:
             EnvError: There is no such scenario file, or it lacks buttons.
@@ -86,6 +89,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
         self._num_episodes = 0  # of this game, since it was given a seed
         self._most_episodes = _MOST_EPISODES - (env_index or 0) * _STAGGER % (_MOST_EPISODES // 2)
         self._hang_timeout_s = hang_timeout_s
+        self._demos = demos
         self._watched: GameWatch | contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         self._frame: Observation = np.zeros((3, 1, 1), np.uint8)
         self._observation: Observation = np.zeros(self.observation_space.shape, np.uint8)
@@ -111,8 +115,7 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
             else:
                 if seed is not None:
                     self._game.set_seed(self._draw_seed())
-                with self._watched:
-                    self._game.new_episode()
+                self._begin(self._game)
             self._num_episodes += 1
             self._look(self._game)
             self._health, self._return = self._read_health(self._game), 0.0
@@ -159,13 +162,21 @@ class DoomEnv(gymnasium.Env[Observation, Any]):
 
     def _start_game(self) -> vizdoom.DoomGame:
         self._num_episodes = 0
-        game = self._player.make_game()
-        game.set_seed(self._draw_seed())
+        game, seed = self._player.make_game(), self._draw_seed()
+        game.set_seed(seed)
         others = children_of_this_process()
         game.init()
         for pid in children_of_this_process() - others:
             self._watched = GameWatch(pid, self._title, self, self._hang_timeout_s)
+        if self._demos is not None:  # the first episode is on already; the same one is recorded
+            game.set_seed(seed)
+            self._begin(game)
         return game
+
+    def _begin(self, game: vizdoom.DoomGame) -> None:
+        demo = "" if self._demos is None else self._demos.next_demo()
+        with self._watched:
+            game.new_episode(demo)
 
     def _draw_seed(self) -> int:
         # From the generator that reset(seed) seeds; unseeded it begins with the system's entropy, so that games started
@@ -217,5 +228,6 @@ def make_doom_env_of_scenario(
     # The game skips frames by itself, without rendering them.
     frameskip, framestack = cfg.environment.env_frameskip, cfg.environment.env_framestack
     env_index = None if env_config is None else env_config.env_id
-    env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode, env_index, cfg.faults.hang_timeout)
+    demos, patience_s = demo_folder_of(cfg, env_config), cfg.faults.hang_timeout
+    env = DoomEnv(scenario, cfg.part(VizdoomOptions), frameskip, render_mode, env_index, patience_s, demos)
     return FrameStack(env, framestack) if framestack > 1 else env

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, NoReturn, cast
 
+import gymnasium
 import numpy as np
 import psutil
 import vizdoom
@@ -16,26 +18,30 @@ from numpy.typing import NDArray
 
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvPlacement
+from sample_profiler.envs.wrappers import FrameStack
 from sample_profiler.errors import EnvError
+from sf_examples.vizdoom.doom_demos import DemoFolder, demo_folder_of
 from sf_examples.vizdoom.doom_game import GAME_ERRORS
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
-from sf_examples.vizdoom.doom_options import VizdoomOptions
+from sf_examples.vizdoom.doom_options import MOST_PLAYERS, VizdoomOptions
 from sf_examples.vizdoom.doom_player import DoomPlayer, Observation
 from sf_examples.vizdoom.doom_scenarios import TICS_PER_MINUTE
 from sf_examples.vizdoom.game_watch import GameWatch, children_of_this_process, end_player
 from sf_examples.vizdoom.match_port import reserve_port
 
-__all__ = ["DoomMatchEnv", "make_doom_match_env"]
+__all__ = ["DoomMatchEnv", "OnlyPlayer", "as_players", "make_doom_match_env"]
+
+logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 20.0  # for one tic of all games; it takes about a millisecond
 _PATIENCE_OF_START_S = 60.0
+_PATIENCE_WITH_HUMANS_S = 300.0
 _NOTICE_S = 20.0
 _NUM_SEEDS = 2**32
 _RULES = (
     "-deathmatch +sv_forcerespawn 1 +sv_noautoaim 1 +sv_respawnprotect 1 +sv_spawnfarthest 1 +sv_nocrouch 1 "
     "+sv_nojump 1 +sv_nofreelook 1 +sv_noexit 1 +viz_respawn_delay 0"
 )
-_CONNECT = "+viz_connect_timeout 30"
 
 
 class DoomMatchEnv:
@@ -59,6 +65,7 @@ class DoomMatchEnv:
         frameskip: int = 1,
         render_mode: str | None = None,
         env_index: int | None = None,
+        demos: DemoFolder | None = None,
     ) -> None:
         """Read the scenario file; start nothing yet.
 
@@ -68,13 +75,18 @@ class DoomMatchEnv:
             frameskip: Number of tics for which each action is held.
             render_mode: ``human`` shows the games in windows; ``rgb_array`` lets :meth:`render` return frames.
             env_index: Number of the environment within a run, for errors.
+            demos: Where a demo of each episode is recorded; the games then start anew for each.
 
         Raises:
-            EnvError: There is no such scenario file, or it lacks buttons.
+            EnvError: There is no such scenario file, it lacks buttons, or there are too many players.
         """
         scenario = options.limit(match.scenario)
         self.name = scenario.name
-        self.num_agents = match.num_players
+        self.num_agents = options.num_agents if options.num_agents > 0 else match.num_players
+        self._num_bots = match.num_bots if options.num_bots < 0 else options.num_bots
+        self._num_humans = options.num_humans
+        self._demos = demos
+        self._check_players()
         self.render_mode = render_mode
         self._title = scenario.name if env_index is None else f"environment {env_index} ({scenario.name})"
         self._player = DoomPlayer(scenario, options, is_visible=render_mode == "human")
@@ -106,10 +118,13 @@ class DoomMatchEnv:
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         try:
+            if self._games and self._demos is not None:
+                self.close()
             if self._games:
                 self._together(lambda game: game.new_episode())
             else:
                 self._start()
+            self._call_bots()
             size = (3, self._games[0].get_screen_height(), self._games[0].get_screen_width())
             self._frames = [np.zeros(size, np.uint8)] * self.num_agents
             observations = self._look()
@@ -164,18 +179,45 @@ class DoomMatchEnv:
     def _start(self) -> None:
         seed, self._port = int(self._rng.integers(_NUM_SEEDS)), reserve_port()
         port = self._port.getsockname()[1]
+        patience_s = _PATIENCE_OF_START_S
+        if self._num_humans:
+            patience_s = _PATIENCE_WITH_HUMANS_S
+            words = "%s waits %.0f s for %d more players: join it by -join ADDRESS:%d, with this machine's address"
+            logger.warning(words, self._title, patience_s // 2, self._num_humans, port)
         self._games = [self._player.make_game() for _ in range(self.num_agents)]
         for player, game in enumerate(self._games):
             game.set_episode_timeout(0)  # the match has a time limit of its own
             game.set_seed(seed)
             role = f"-join 127.0.0.1:{port}"
             if player == 0:
-                role = f"-host {self.num_agents} -port {port} +timelimit {self._minutes} {_RULES}"
-            game.add_game_args(f"{role} {_CONNECT}")
+                num_players = self.num_agents + self._num_humans
+                demo = "" if self._demos is None else f"-record {self._demos.next_demo()}"
+                role = f"-host {num_players} -port {port} +timelimit {self._minutes} {_RULES} {demo}"
+            game.add_game_args(f"{role} +viz_connect_timeout {patience_s // 2:.0f}")
         self._threads = ThreadPoolExecutor(self.num_agents, thread_name_prefix="player")
         self._others = children_of_this_process()
-        self._together(lambda game: game.init(), _PATIENCE_OF_START_S)
+        self._together(lambda game: game.init(), patience_s)
         self._watches = [GameWatch(process.pid, self._title, self) for process in self._find_processes()]
+
+    def _call_bots(self) -> None:
+        """Have the host let the bots join; those of the episode before leave."""
+        if self._num_bots:
+            for command in ("removebots", *["addbot"] * self._num_bots):
+                self._games[0].send_game_command(command)
+
+    def _check_players(self) -> None:
+        num_players = self.num_agents + self._num_bots + self._num_humans
+        if num_players > MOST_PLAYERS:
+            raise EnvError(
+                f"{self.name}: {self.num_agents} agents, {self._num_bots} bots and {self._num_humans} humans are "
+                f"{num_players} players, and a match has {MOST_PLAYERS} at most: use a smaller --num_agents, "
+                "--num_bots or --num_humans"
+            )
+        if self._demos is not None and self._num_bots:
+            raise EnvError(
+                f"{self.name}: --record_to is for games without bots, which demos do not have: use --num_bots=0, or "
+                "--save_video for a video of what is played"
+            )
 
     def _together(self, call: Callable[[vizdoom.DoomGame], Any], patience_s: float | None = None) -> None:
         """Do the same with all games at once; end all of them if that fails for one, for whom the others wait."""
@@ -262,17 +304,63 @@ def _advance_tic(game: vizdoom.DoomGame, *, is_last: bool) -> None:
 
 def make_doom_match_env(
     full_env_name: str, cfg: Config, env_config: EnvPlacement | None, render_mode: str | None = None
-) -> DoomMatchEnv:
+) -> DoomMatchEnv | gymnasium.Env[Observation, Any]:
     """Make the environment of one of :data:`DOOM_MATCHES`, for :func:`sample_profiler.envs.register_env`.
 
     Raises:
         EnvError: Frames are to be stacked, which is for single agents.
     """
-    if cfg.environment.env_framestack > 1:
-        raise EnvError(
-            f"--env_framestack={cfg.environment.env_framestack}: {full_env_name} has several agents, whose frames are "
-            "not stacked; leave it at 1 and use a recurrent policy (--use_rnn=True)"
-        )
     env_index = None if env_config is None else env_config.env_id
-    options = cfg.part(VizdoomOptions)
-    return DoomMatchEnv(DOOM_MATCHES[full_env_name], options, cfg.environment.env_frameskip, render_mode, env_index)
+    options, demos = cfg.part(VizdoomOptions), demo_folder_of(cfg, env_config)
+    frameskip, framestack = cfg.environment.env_frameskip, cfg.environment.env_framestack
+    env = as_players(DoomMatchEnv(DOOM_MATCHES[full_env_name], options, frameskip, render_mode, env_index, demos))
+    if framestack == 1:
+        return env
+    if isinstance(env, DoomMatchEnv):
+        raise EnvError(
+            f"--env_framestack={framestack}: {full_env_name} has several agents, whose frames are not stacked; leave "
+            "it at 1 and use a recurrent policy (--use_rnn=True)"
+        )
+    return FrameStack(env, framestack)
+
+
+def as_players(env: DoomMatchEnv) -> DoomMatchEnv | OnlyPlayer:
+    """Return a match as an environment of several agents, or of one where there are no others."""
+    return OnlyPlayer(env) if env.num_agents == 1 else env
+
+
+class OnlyPlayer(gymnasium.Env[Observation, Any]):
+    """A match in which one player is an agent, and all others are bots or humans."""
+
+    metadata = DoomMatchEnv.metadata
+
+    def __init__(self, match: DoomMatchEnv) -> None:
+        """Wrap a match.
+
+        Args:
+            match: Of one agent.
+        """
+        self._match = match
+        self.render_mode = match.render_mode
+        self.observation_space = match.observation_space
+        self.action_space = match.action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode, and the game if it does not run yet."""
+        observations, infos = self._match.reset(seed=seed, options=options)
+        return observations[0], infos[0]
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Hold buttons for some tics, or until time is up."""
+        observations, rewards, terminated, truncated, infos = self._match.step([action])
+        return observations[0], rewards[0], terminated[0], truncated[0], infos[0]
+
+    def render(self) -> Observation | None:
+        """Return the latest frame, [height, width, 3]; ``None`` unless asked for at the start."""
+        return self._match.render()
+
+    def close(self) -> None:
+        """End the game; a closed environment can be reset and starts a new one."""
+        self._match.close()

@@ -9,7 +9,11 @@ from sample_profiler.config import option
 from sample_profiler.errors import EnvError
 from sf_examples.vizdoom.doom_scenarios import TICS_PER_MINUTE, DoomScenario, find_scenario_file
 
-__all__ = ["VIZDOOM_DEFAULTS", "VizdoomOptions"]
+__all__ = ["MOST_PLAYERS", "VIZDOOM_DEFAULTS", "VizdoomOptions"]
+
+
+MOST_PLAYERS = 16
+"""Of a match: agents, bots and humans together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,19 @@ class VizdoomOptions:
     timelimit: float | None = option(None, above=0.0, maximum=10_000.0)
     """Minutes after which an episode or match is cut off, instead of the environment's own; the game has 2,100 tics a
     minute."""
+
+    num_agents: int = option(-1, minimum=-1, maximum=MOST_PLAYERS)
+    """Players of a match who are agents, each with a game of its own; -1 or 0: as many as the match has."""
+
+    num_bots: int = option(-1, minimum=-1, maximum=MOST_PLAYERS)
+    """Bots of the game itself that join a match; -1: as many as the match has."""
+
+    num_humans: int = option(0, minimum=0, maximum=MOST_PLAYERS)
+    """Further players whom a match waits for before it begins; the log says where they join."""
+
+    record_to: str | None = None
+    """Folder for demos that ViZDoom can replay at any resolution: of the first environment of the first worker, and of
+    the one that is played, in EXPERIMENT/TIME/e000.lmp and so on. Of matches, only one without bots has one."""
 
     def limit(self, scenario: DoomScenario) -> DoomScenario:
         """Return a scenario with the time limit that is asked for."""

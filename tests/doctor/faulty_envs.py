@@ -464,6 +464,36 @@ class HangsInStep(Healthy):
         return super().step(action)
 
 
+@names()
+class DifferentAgents(gymnasium.Env):
+    """Two agents with spaces of their own, who keep to them; nothing is wrong with it."""
+
+    num_agents = 2
+    observation_space: Any = (spaces.Box(-1.0, 1.0, (2,), np.float32), spaces.Discrete(5, start=1))
+    action_space: Any = (spaces.Discrete(3), spaces.Box(-1.0, 1.0, (2,), np.float32))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.num_steps = 0
+        return self.shown(), [{}, {}]
+
+    def step(self, action):
+        assert action[0] in range(3) and action[1].shape == (2,)
+        self.num_steps += 1
+        over = [self.num_steps == 37] * 2
+        return self.shown(), [1.0, float(action[1][0])], over, [False, False], [{}, {}]
+
+    def shown(self):
+        return [self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32), int(self.np_random.integers(1, 6))]
+
+
+@names("not finite")
+class OneOfDifferentAgents(DifferentAgents):
+    def shown(self):
+        first, second = super().shown()
+        return [first if self.num_steps < 20 else first * np.float32(np.inf), second]
+
+
 def make(name: str, *_: Any, **__: Any) -> gymnasium.Env:
     """Make one of them."""
     return FAULTS[name][0]()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import psutil
 import pytest
+import vizdoom
 
 from sample_profiler.config import parse_config
 from sample_profiler.envs import check_reset_result, check_step_result, inspect_env, make_env
 from sample_profiler.errors import EnvError
 from sf_examples.vizdoom import doom_match_env, game_watch
-from sf_examples.vizdoom.doom_match_env import DoomMatchEnv
+from sf_examples.vizdoom.doom_demos import DemoFolder
+from sf_examples.vizdoom.doom_match_env import DoomMatchEnv, OnlyPlayer, as_players
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VIZDOOM_DEFAULTS, VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario
@@ -34,6 +39,10 @@ SHORT = DoomMatch(
 )
 
 
+LARGE = replace(SHORT, scenario=replace(SHORT.scenario, file="cig.cfg"))
+"""With places for more players to begin in."""
+
+
 def find_games() -> list[psutil.Process]:
     games = [child for child in psutil.Process().children(recursive=True) if child.name() == "vizdoom"]
     return [game for game in games if game.status() != psutil.STATUS_ZOMBIE]
@@ -47,8 +56,9 @@ def make_match(tmp_path, monkeypatch):
     monkeypatch.setattr(game_watch, "_PATIENCE_S", 30.0)
     envs = []
 
-    def make(match: DoomMatch = SHORT, **options) -> DoomMatchEnv:
-        envs.append(DoomMatchEnv(match, VizdoomOptions(timelimit=0.1), 4, **options))
+    def make(match: DoomMatch = SHORT, render_mode=None, env_index=None, demos=None, **options) -> DoomMatchEnv:
+        flags = VizdoomOptions(timelimit=0.1, **options)
+        envs.append(DoomMatchEnv(match, flags, 4, render_mode, env_index, demos))
         return envs[-1]
 
     yield make
@@ -72,8 +82,9 @@ def test_registered_matches_keep_the_contract(name, make_match):
     try:
         check_reset_result(env.reset(seed=1), spec, name)
         for _ in range(8):
-            check_step_result(env.step([env.action_space.sample() for _ in range(env.num_agents)]), spec, name)
-        assert len(find_games()) == env.num_agents
+            actions = [env.action_space.sample() for _ in range(spec.num_agents)]
+            check_step_result(env.step(actions if spec.num_agents > 1 else actions[0]), spec, name)
+        assert len(find_games()) == spec.num_agents
     finally:
         env.close()
 
@@ -191,3 +202,70 @@ def test_step_before_reset_and_close_twice(make_match):
     while find_games() and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert find_games() == []
+
+
+def num_players_of(env: DoomMatchEnv) -> int:
+    return int(env._games[0].get_game_variable(vizdoom.GameVariable.PLAYER_COUNT))
+
+
+@pytest.mark.parametrize(("num_agents", "num_bots"), [(1, 1), (2, 3)])
+def test_bots_join_each_episode(num_agents, num_bots, make_match):
+    env = make_match(LARGE, num_agents=num_agents, num_bots=num_bots)
+    assert env.num_agents == num_agents
+    env.reset(seed=0)
+    for _ in range(2):
+        is_over = False
+        while not is_over:
+            observations, _, _, truncated, _ = env.step(idle(env))
+            is_over = any(truncated)
+        assert len(observations) == num_agents
+        assert num_players_of(env) == num_agents + num_bots
+        env.reset()
+
+
+def test_a_match_of_one_agent_is_an_environment_of_one(make_match):
+    env = as_players(make_match(num_agents=1, num_bots=1))
+    assert isinstance(env, OnlyPlayer) and inspect_env(env, "short").num_agents == 1
+    observation, _ = env.reset(seed=0)
+    later, reward, *ends, _ = env.step((0, 0, 0, 0, 0, 10))
+    assert observation.shape == later.shape == (3, 72, 128) and isinstance(reward, float) and ends == [False, False]
+
+
+def test_a_match_waits_for_humans_and_says_where_they_join(make_match, caplog):
+    env, has_ended = make_match(LARGE, num_humans=1), threading.Event()
+
+    def join():
+        while not (told := re.search(r"-join ADDRESS:(\d+)", caplog.text)):
+            time.sleep(0.1)
+        game = env._player.make_game()
+        game.add_game_args(f"-join 127.0.0.1:{told[1]} +viz_connect_timeout 30")
+        game.init()
+        while not has_ended.is_set():
+            game.advance_action(1)
+        game.close()
+
+    human = threading.Thread(target=join)
+    human.start()
+    try:
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(idle(env))
+        assert num_players_of(env) == 3
+    finally:
+        has_ended.set()
+        for _ in range(3):
+            env.step(idle(env))  # the human waits for the others in his last tic
+        human.join(30)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"num_bots": 15}, "2 agents, 15 bots and 0 humans are 17 players, and a match has 16")]
+)
+def test_too_many_players_are_an_error(options, message, make_match):
+    with pytest.raises(EnvError, match=message):
+        make_match(**options)
+
+
+def test_demos_of_a_match_with_bots_are_refused(make_match, tmp_path):
+    with pytest.raises(EnvError, match="--record_to is for games without bots"):
+        make_match(num_bots=1, demos=DemoFolder(tmp_path / "demos"))

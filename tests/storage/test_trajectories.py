@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from sample_profiler.config import SamplingOptions
 from sample_profiler.envs import EnvSpec
-from sample_profiler.envs.spec import AgentSpaces
+from sample_profiler.spaces import AgentSpaces
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout, address_of
 

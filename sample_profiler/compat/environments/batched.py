@@ -19,6 +19,7 @@ from sample_profiler.compat.environments.registry import create_env
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of
 from sample_profiler.config import parse_run_config
+from sample_profiler.errors import UsageError
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, action_converter, action_width
 
@@ -72,6 +73,11 @@ class BatchedVecEnv(Wrapped):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         space = env.observation_space
+        if isinstance(space, list | tuple) or isinstance(env.action_space, list | tuple):
+            raise UsageError(
+                "agents with spaces of their own have no batch: make the environment with create_env, and play it with "
+                "sample_profiler.load_policy, a policy for each kind of agents"
+            )
         self._is_dict = isinstance(space, spaces.Dict)
         self.observation_space = space if self._is_dict else spaces.Dict({DEFAULT_OBSERVATION_KEY: space})
         self._is_one = not is_multiagent(env)

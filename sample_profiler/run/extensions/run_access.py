@@ -193,6 +193,8 @@ class RunAccess:
 
     def _roles_beside(self, policy: Policy) -> tuple[tuple[int, ...], int]:
         """Return which policy of the run plays each agent beside one, and as which of them that one plays."""
+        if not self._blueprint.env_spec.own_spaces:
+            return (0,) * self._blueprint.env_spec.num_agents, 0
         specs = map(self._blueprint.spec_of, range(self.config.sampling.num_policies))
         spaces = policy.observation_space, policy.action_space
         number = [(each.observation_space, each.action_space) for each in specs].index(spaces)

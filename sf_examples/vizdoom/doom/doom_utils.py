@@ -6,6 +6,7 @@ from typing import Any
 
 from sample_profiler.config import FaultOptions
 from sample_profiler.errors import UnknownEnvError
+from sf_examples.vizdoom.doom_demos import find_demo_folder
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES, DoomMatch
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS, DoomScenario
@@ -50,16 +51,21 @@ def make_doom_env_from_spec(
         render_mode: As in gymnasium.
     """
     from sf_examples.vizdoom.doom_env import DoomEnv  # here: programs are imported by processes without games
-    from sf_examples.vizdoom.doom_match_env import DoomMatchEnv
+    from sf_examples.vizdoom.doom_match_env import DoomMatchEnv, as_players
 
     options = VizdoomOptions(
         res_w=cfg.res_w,
         res_h=cfg.res_h,
         wide_aspect_ratio=cfg.wide_aspect_ratio,
         doom_scenario=cfg.get("doom_scenario"),
+        timelimit=cfg.get("timelimit"),
+        num_agents=cfg.get("num_agents", -1),
+        num_bots=cfg.get("num_bots", -1),
+        num_humans=cfg.get("num_humans", 0),
     )
+    demos = find_demo_folder(cfg.get("record_to"), cfg.experiment, env_config, plays=False)
     env_index = None if env_config is None else env_config.env_id
     if isinstance(spec, DoomMatch):
-        return DoomMatchEnv(spec, options, cfg.env_frameskip, render_mode, env_index)
+        return as_players(DoomMatchEnv(spec, options, cfg.env_frameskip, render_mode, env_index, demos))
     patience_s = cfg.get("hang_timeout", FaultOptions().hang_timeout)
-    return DoomEnv(spec, options, cfg.env_frameskip, render_mode, env_index, patience_s)
+    return DoomEnv(spec, options, cfg.env_frameskip, render_mode, env_index, patience_s, demos)

@@ -1,4 +1,4 @@
-"""What the rest of the system knows about an environment, and where one runs."""
+"""The spaces of an environment and of its agents: what the rest of the system knows about it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,9 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from sample_profiler.spaces import space_from_data, space_to_data
+from sample_profiler.spaces.as_data import space_from_data, space_to_data
 
-__all__ = ["AgentSpaces", "EnvPlacement", "EnvSpec"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnvPlacement:
-    """Where an environment runs.
-
-    Attributes:
-        worker_index: Number of its rollout worker.
-        vector_index: Number of the environment within its worker.
-        env_id: Number of the environment within the run.
-    """
-
-    worker_index: int
-    vector_index: int
-    env_id: int
+__all__ = ["AgentSpaces", "EnvSpec"]
 
 
 @dataclass(frozen=True)
