@@ -9,6 +9,7 @@ from statistics import median
 from sample_profiler.analysis.facts import ComponentLoad, median_of_others
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
 from sample_profiler.vocabulary import (
+    ENV_RESET,
     ENV_STEP,
     SLOWEST_ENV,
     SLOWEST_ENV_RATIO,
@@ -74,9 +75,13 @@ def _has_tail(worker: ComponentLoad) -> bool:
 
 
 def _lost_in_tail(worker: ComponentLoad) -> float:
-    """Return which share of the wall is lost in slow steps, without what they may have waited for a processor."""
+    """Return which share of the wall is lost in slow steps, without what they may have waited for a processor.
+
+    The tail is one of steps alone, without resets.
+    """
     queued = worker.starved_share if worker.queued is None else worker.queued
-    return max(0.0, worker.blocks.get(ENV_STEP, 0.0) * worker.gauges.get(TAIL_SHARE, 0.0) - queued)
+    stepping = worker.blocks.get(ENV_STEP, 0.0) - worker.blocks.get(f"{ENV_STEP}/{ENV_RESET}", 0.0)
+    return max(0.0, stepping * worker.gauges.get(TAIL_SHARE, 0.0) - queued)
 
 
 def _describe_tail_envs(run: JudgedRun, worker: ComponentLoad) -> str:

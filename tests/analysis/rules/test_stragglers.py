@@ -154,6 +154,12 @@ def test_what_is_short_or_frequent_or_takes_little_is_no_tail(gauges):
     assert judge_tails(tailed(**gauges), tailed(1, **gauges)).cause != "rare slow steps"
 
 
+def test_a_tail_of_steps_is_none_where_environments_are_mostly_reset():
+    blocks = {"env_step": 0.9, "env_step/env_reset": 0.8}
+    verdict = judge_tails(*(replace(tailed(index), blocks=blocks) for index in range(2)))
+    assert verdict.cause != "rare slow steps"
+
+
 def test_steps_that_waited_for_a_processor_are_no_slow_steps():
     loads = [replace(tailed(index), queued=0.75, asleep=0.0, cpu=0.2) for index in range(2)]
     assert judge_tails(*loads).cause != "rare slow steps"
