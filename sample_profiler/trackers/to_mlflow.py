@@ -21,7 +21,7 @@ __all__ = ["MlflowTracker"]
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
 """Unless they are set: its own would have a server that does not answer asked for a quarter of an hour."""
 
-_MOST_METRICS, _MOST_PARAMETERS, _LONGEST_VALUE = 1000, 100, 6000  # that its interface takes
+_MOST_METRICS, _MOST_PARAMETERS, _LONGEST_VALUE, _LONGEST_NAME = 1000, 100, 6000, 250  # that its interface takes
 _STATUS: dict[Outcome, str] = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
 
 T = TypeVar("T")
@@ -86,8 +86,9 @@ class MlflowTracker:
 
 
 def _allowed(name: str) -> str:
-    """Return a name that MLflow takes: environments may choose others."""
-    return re.sub(r"[^\w\-. /:]", "_", name)[:250]
+    """Return a name that MLflow takes, which are paths, too: environments may choose others."""
+    parts = re.sub(r"[^\w\-. /:]", "_", name)[:_LONGEST_NAME].split("/")
+    return "/".join(part for part in parts if part.strip(". ")) or "_"
 
 
 def _parts(items: list[T], most: int) -> Iterator[list[T]]:

@@ -14,9 +14,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.runs import CARTPOLE, SMALL, command, run, running
+from sample_profiler.config import parse_config, save_config
+from sample_profiler.reports.tensorboard import SummaryFile
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.trackers.event_files import read_points
 from tests.trackers import fake_trackio
@@ -73,6 +76,27 @@ def test_the_store_of_each_tracker_has_the_curve_of_a_run_and_its_resume_as_one(
     assert sorted(curve) == sorted(curve_of(folder))
     assert curve[-1][0] >= 20_000 and any(step <= 10_000 for step, _ in curve)
     assert {"config.json", "verdict.md", "accounts.txt", "report.html"} <= set(files)
+
+
+@pytest.mark.parametrize("tracker", READERS)
+def test_whatever_a_run_has_to_say_is_taken(here, tracker):
+    pytest.importorskip(tracker)
+    folder = RunFolder(here / "odd run")
+    folder.path.mkdir()
+    save_config(parse_config(["--env=CartPole-v1", "--experiment=odd run", "--wandb_tags", "a", "b"]), folder.config)
+    file = SummaryFile(folder.summary_of(0), 1)
+    names = (REWARD, "policy_stats/avg_a+b (%)", "../up", "x//y", "ü/…", "/", "step", "n" * 400)
+    file.write(dict.fromkeys(names, 1.5), 100)
+    file.write({REWARD: float("nan"), "len/len": float("inf")}, 200)
+    file.add_text("mine/../text", "**<b>**", 300)
+    file.add_image("mine/still", np.zeros((4, 4, 3), np.uint8), 300, "HWC")
+    file.add_video("mine/film", np.zeros((1, 2, 3, 4, 4), np.uint8), 300)
+    file.close()
+    words = [sys.executable, "-m", "sample_profiler", "track", "odd run", tracker]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "None" not in ended.stderr and ended.stderr.count("\n") < 4
+    assert json.loads(folder.tracking_state(tracker).read_text())["num_points"] == 5
 
 
 def test_a_tracker_that_is_killed_leaves_the_run_going_and_its_resume_tells_the_rest(here, fake):

@@ -59,7 +59,7 @@ class _TrackerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.fspath, sys.path))},
                 start_new_session=True,  # Ctrl+C is for the run
             )
         assert self._process.stdout is not None
