@@ -56,6 +56,9 @@ class RunFolder:
           replay                            the video of --save_video, with .mp4 or .gif behind it
           policy_p{policy}                  a policy for other programs, with .onnx, .pt or .safetensors behind it
           eval_p{policy}                    results of `sample-profiler eval`, with .csv or .json behind it
+          tracking/{tracker}/state.json     which run of a tracker this one is, and how much of it is there
+          tracking/{tracker}/files          what that tracker is being told of
+          tracking/{tracker}/log.txt        what the process has printed that tells a tracker
           compared.json                     the command of a run that `sample-profiler compare` has made
 
     Where several ranks train together, that is the first one's; the others have such folders, without checkpoints,
@@ -108,6 +111,10 @@ class RunFolder:
         """Return where the TensorBoard events of a policy are."""
         return self.summary / str(policy)
 
+    def event_files_of(self, policy: int) -> list[Path]:
+        """Return the files with the TensorBoard events of a policy, the oldest first."""
+        return sorted(self.summary_of(policy).glob("events.out.tfevents.*"))
+
     @property
     def timers(self) -> Path:
         """Timers and gauges."""
@@ -128,6 +135,11 @@ class RunFolder:
         """A video of the policy, but for the end of its name, which says what it is."""
         return self.path / "replay"
 
+    def replays(self) -> list[Path]:
+        """Return the videos of the policy that are there, and not somewhere else."""
+        paths = [self.replay.with_suffix(ending) for ending in (".mp4", ".gif")]
+        return [path for path in paths if path.is_file() and not path.is_symlink()]
+
     def evaluation(self, policy: int) -> Path:
         """Return where the results of evaluating a policy are, but for the end of the name, which says what it is."""
         return self.path / f"eval_p{policy}"
@@ -135,6 +147,22 @@ class RunFolder:
     def exported(self, policy: int) -> Path:
         """Return where a policy for other programs is, but for the end of its name, which says what it is."""
         return self.path / f"policy_p{policy}"
+
+    def tracking(self, tracker: str) -> Path:
+        """Return where it is kept how far a tracker has been told of the run."""
+        return self.path / "tracking" / tracker
+
+    def tracking_state(self, tracker: str) -> Path:
+        """Return what says which run of a tracker this one is."""
+        return self.tracking(tracker) / "state.json"
+
+    def tracking_log(self, tracker: str) -> Path:
+        """Return where what a tracker's libraries print goes."""
+        return self.tracking(tracker) / "log.txt"
+
+    def tracking_files(self, tracker: str) -> Path:
+        """Return where files are that a tracker is being told of."""
+        return self.tracking(tracker) / "files"
 
     @property
     def compared(self) -> Path:

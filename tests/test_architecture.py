@@ -41,6 +41,7 @@ ROWS = {
     "recorded_run": 3,
     "storage": 3,
     "doctor": 3,
+    "trackers": 3,
     "components": 4,
     "foreign": 4,
     "policies": 4,
@@ -67,7 +68,7 @@ ROOMS = {
         ("comparing", "learning", "rules", "trends"),
     ),
     "cli": (
-        *(("common",), ("report",)),
+        *(("common",), ("report", "tracking")),
         *(("capture", "comparing", "doctor", "exporting", "playing", "training", "tune"), ("serving",)),
     ),
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),

@@ -28,6 +28,7 @@ from sample_profiler.cli.doctor import doctor
 from sample_profiler.cli.exporting import export, query
 from sample_profiler.cli.playing import evaluate
 from sample_profiler.cli.serving import serve
+from sample_profiler.cli.tracking import track
 from sample_profiler.cli.tune import tune
 from sample_profiler.errors import SampleProfilerError, TooSlowError
 from sample_profiler.runtime.signals.early_interrupts import interrupts_raising
@@ -52,6 +53,7 @@ _ADD_PARSERS = (
     serve.add_parser,
     status.add_parser,
     trace.add_parser,
+    track.add_parser,
     train.add_parser,
     tune.add_parser,
     report.add_verdict_parser,

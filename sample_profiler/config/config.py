@@ -19,6 +19,7 @@ from sample_profiler.config.parts import (
     RunOptions,
     SamplingOptions,
     SavingOptions,
+    TrackingOptions,
     TrainingEvaluationOptions,
 )
 
@@ -48,6 +49,7 @@ class Config:
     optimizer: OptimizerOptions
     observations: ObservationOptions
     machine: MachineOptions
+    tracking: TrackingOptions
     faults: FaultOptions
     profiling: ProfilingOptions
     saving: SavingOptions
@@ -107,6 +109,7 @@ CORE_PARTS: dict[str, type] = {
     "optimizer": OptimizerOptions,
     "observations": ObservationOptions,
     "machine": MachineOptions,
+    "tracking": TrackingOptions,
     "faults": FaultOptions,
     "profiling": ProfilingOptions,
     "saving": SavingOptions,

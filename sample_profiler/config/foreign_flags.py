@@ -43,7 +43,6 @@ class ForeignFlag:
 
 _GPU_ENVIRONMENTS = "only families whose environments may live on a GPU have it, such as sf_examples.brax"
 _OF_DOOM = "it is one of sf_examples.vizdoom's programs alone"
-_WANDB = "there is no Weights & Biases here, figures are in TensorBoard"
 _PBT = "there is no population-based training here"
 
 CARRIED = "sample_factory_options"
@@ -63,13 +62,6 @@ FOREIGN_FLAGS = {
     "hf_repository": ForeignFlag(None),
     "train_script": ForeignFlag(None),
     "enjoy_script": ForeignFlag(None),
-    "with_wandb": ForeignFlag(False, _WANDB),
-    "wandb_user": ForeignFlag(None),
-    "wandb_project": ForeignFlag("sample_factory"),
-    "wandb_group": ForeignFlag(None),
-    "wandb_job_type": ForeignFlag("SF"),
-    "wandb_tags": ForeignFlag(()),
-    "wandb_dir": ForeignFlag("./wandb"),
     "with_pbt": ForeignFlag(False, _PBT),
     "pbt_mix_policies_in_one_env": ForeignFlag(True),
     "pbt_period_env_steps": ForeignFlag(5_000_000),
@@ -89,7 +81,7 @@ FOREIGN_FLAGS = {
     "timelimit": ForeignFlag(None, _OF_DOOM, is_of_doom=True),
     "record_to": ForeignFlag(None, _OF_DOOM, is_of_doom=True),
 }
-"""By name. What only counts where another one is switched on, such as those of Weights & Biases, takes any value."""
+"""By name. What only counts where another one is switched on, such as those of populations, takes any value."""
 
 
 def is_harmless(name: str, words: Sequence[str]) -> bool:

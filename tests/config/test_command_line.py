@@ -50,7 +50,6 @@ def test_words_keep_their_spaces():
         ("--env_stack=4", ["did you mean --env_framestack?"]),
         ("--wrokers=4", ["did you mean --num_workers?"]),
         ("--num_steps=128", ["--num_steps is not a flag: leave it out"]),
-        ("--with_wandb=True", ["--with_wandb is not a flag here but Sample Factory's", "TensorBoard; leave it out"]),
         (
             "--with_pbt=True",
             ["--with_pbt is not a flag here but Sample Factory's", "population-based training here; leave it out"],
@@ -96,9 +95,7 @@ def test_flags_of_the_original_for_doom_are_told_to_be_its_own(name: str):
         *(
             "--algo=APPO",
             "--algo appo",
-            "--with_wandb=False",
             "--with_pbt False",
-            "--wandb_tags a b c",
             "--pbt_perturb_max=3",
         ),
         *(
@@ -115,7 +112,7 @@ def test_flags_of_the_original_that_ask_for_nothing_are_taken(line: str):
     assert read_command_line([*line.split(), "--seed=3"], FLAGS) == ({"seed": ["3"]}, [])
 
 
-@pytest.mark.parametrize("line", ["--with_pbt", "--with_wandb=True", "--push_to_hub", "--timelimit=4", "--algo"])
+@pytest.mark.parametrize("line", ["--with_pbt", "--push_to_hub", "--timelimit=4", "--algo"])
 def test_those_that_ask_for_what_is_not_there_are_refused(line: str):
     assert len(read_command_line(line.split(), FLAGS)[1]) == 1
 

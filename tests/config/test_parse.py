@@ -128,6 +128,9 @@ DEFAULTS = {
     "train_for_env_steps": 10**10, "train_for_seconds": 1e10, "save_every_sec": 120.0, "keep_checkpoints": 2,
     "metrics_port": 0, "alert_command": "", "alert_webhook": "", "rank_timeout": 600.0, "backend": "local",
     "ray_address": "", "ray_actors": 1, "ray_actor_cpus": -1, "stop_at": "", "thresholds": "",
+    "track": ("tensorboard",), "track_project": "sample_profiler", "track_timeout": 10.0, "with_wandb": False,
+    "wandb_user": None, "wandb_project": "sample_factory", "wandb_group": None, "wandb_job_type": "SF",
+    "wandb_tags": (), "wandb_dir": "./wandb",
     "load_checkpoint_kind": "latest", "save_milestones_sec": -1.0,
     "save_best_every_sec": 5.0,
     "save_best_metric": "reward", "save_best_after": 100_000, "benchmark": False, "eval_every_steps": 0,
@@ -153,7 +156,7 @@ def test_every_flag_and_its_default():
 @pytest.mark.parametrize(
     "flag",
     ["no_render", "save_video", "max_num_episodes", "max_num_frames", "eval_deterministic", "eval_env_frameskip",
-     "fps", "with_pbt", "with_wandb", "push_to_hub", "actor_worker_gpus", "env_gpu_actions"],
+     "fps", "with_pbt", "push_to_hub", "actor_worker_gpus", "env_gpu_actions"],
 )  # fmt: skip
 def test_flags_of_features_that_are_not_there_are_unknown(flag: str):
     assert any(f"--{flag} is not a flag" in problem for problem in problems_of(f"--{flag}=1"))

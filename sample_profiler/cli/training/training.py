@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sample_profiler.cli.common.program import Program
 from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
+from sample_profiler.cli.tracking.choice import with_usable_trackers
 from sample_profiler.cli.training.folder_checks import describe_refused
 from sample_profiler.cli.training.logs import RunLog
 from sample_profiler.config import Config, parse_run_config
@@ -87,7 +88,7 @@ def _train(
                 "torchrun, which starts a rank on each"
             ]
         )
-    config = _with_absolute_profile_dir(_with_seed(config))
+    config = with_usable_trackers(_with_absolute_profile_dir(_with_seed(config)))
     config = place.name_run(config, newest_steps(config.run.folder, config.sampling.num_policies))
     if not config.sampling.serial_mode:
         check_main_module()

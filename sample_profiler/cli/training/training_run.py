@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sample_profiler.cli.tracking.beside import TrackerProcesses
+from sample_profiler.cli.tracking.choice import chosen_trackers
 from sample_profiler.cli.training.alerts import Alerts, Caller
 from sample_profiler.cli.training.conclusion import conclude, exit_status
 from sample_profiler.cli.training.folder_checks import check_links
@@ -93,15 +95,18 @@ def train_with(
     summaries = TensorBoardSummaries(
         RunFolder(folder), config.sampling.num_policies, config.machine.flush_summaries_interval
     )
+    trackers = TrackerProcesses(chosen_trackers(config.values()) if place.is_first else (), RunFolder(folder))
+    stack.callback(trackers.close)
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
-        told = [*observers, progress, summaries, *callers]
+        told = [*observers, progress, summaries, trackers, *callers]
         result = execute_run(share, env_spec, device, folder, told, started_ns, probe, components, place)
     except BaseException:  # a second Ctrl+C, too
         end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
         raise
     end_trial(folder, has_trained=not (result.keeps_earlier or (result.failure and not result.fps)))
     conclude(config, folder, result)
+    trackers.finish(config.tracking.track_timeout)
     return exit_status(result)
 
 

@@ -137,6 +137,6 @@ REFUSED = {
     "run_algorithm": "this is of Sample Factory 1",
     "huggingface": "nothing is published here",
     "pbt": "there is no population-based training here",
-    "utils.wandb_utils": "there is no Weights & Biases here, figures are in TensorBoard",
+    "utils.wandb_utils": "runs are shown in Weights & Biases by themselves, with --with_wandb=True",
 }
 """Why modules and names are not, by how they begin."""

@@ -19,6 +19,7 @@ from sample_profiler.config.parts.remote import RemoteOptions
 from sample_profiler.config.parts.run import RunOptions, is_surely_on_cpu
 from sample_profiler.config.parts.sampling import SamplingOptions, num_usable_cores
 from sample_profiler.config.parts.saving import SavingOptions
+from sample_profiler.config.parts.tracking import TrackingOptions
 
 __all__ = [
     "EnvironmentOptions",
@@ -35,6 +36,7 @@ __all__ = [
     "RunOptions",
     "SamplingOptions",
     "SavingOptions",
+    "TrackingOptions",
     "TrainingEvaluationOptions",
     "is_surely_on_cpu",
     "num_usable_cores",

@@ -11,9 +11,21 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 
-__all__ = ["ChildrenTime", "list_descendants"]
+__all__ = ["ChildrenTime", "leave_out", "list_descendants", "take_in"]
 
 _LOOK_INTERVAL_S = 10.0  # looking for new ones takes as many files as they have threads, reading their times one each
+
+_left_out: set[int] = set()
+
+
+def leave_out(pid: int) -> None:
+    """Do not count a process of this one, nor what that starts: it serves no environment."""
+    _left_out.add(pid)
+
+
+def take_in(pid: int) -> None:
+    """Count a process of that number again: the one that was left out is waited for, which counts it, too."""
+    _left_out.discard(pid)
 
 
 class ChildrenTime:
@@ -49,7 +61,7 @@ class ChildrenTime:
 
 
 def list_descendants() -> list[int] | None:
-    """Return the numbers of all processes below this one; None: the system does not tell."""
+    """Return the numbers of all processes below this one that are not left out; None: the system does not tell."""
     try:
         pending = list(_children_of(os.getpid()))
     except OSError:
@@ -57,6 +69,8 @@ def list_descendants() -> list[int] | None:
     found: list[int] = []
     while pending:
         pid = pending.pop()
+        if pid in _left_out:
+            continue
         found.append(pid)
         try:
             pending.extend(_children_of(pid))

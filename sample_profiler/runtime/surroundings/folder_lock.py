@@ -17,7 +17,7 @@ from pathlib import Path
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import make_folder
 
-__all__ = ["folder_locked", "lock_until_exit", "stay_until_unlocked"]
+__all__ = ["folder_locked", "is_locked", "lock_until_exit", "stay_until_unlocked"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,22 @@ def folder_locked(folder: Path) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):  # somebody else may have closed all files of the process
             os.close(descriptor)
+
+
+def is_locked(folder: Path) -> bool:
+    """Tell whether a process has locked a folder, such as the Runner that of its run.
+
+    Args:
+        folder: exists.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return not _lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def lock_until_exit(folder: Path, patience_s: float) -> bool:
