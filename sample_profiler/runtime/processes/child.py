@@ -365,9 +365,7 @@ def is_runner_gone() -> bool:
 
 
 def has_reported_failure() -> bool:
-    """Tell whether this process is a child that ends because its component has failed, whether its Runner has read so
-    by now or not.
-    """
+    """Tell whether this process is a child whose component has failed, whatever its Runner knows by now."""
     return _has_failed
 
 
