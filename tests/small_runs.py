@@ -229,7 +229,14 @@ def make_blueprint(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "_makers", {})
     register_env("wandering", lambda *_, **__: Wandering())
 
-    def make(*flags: str, env: Any = None, folder: Path = tmp_path, seed: int = 1, transport: Transport | None = None):
+    def make(
+        *flags: str,
+        env: Any = None,
+        folder: Path = tmp_path,
+        seed: int = 1,
+        transport: Transport | None = None,
+        make_remote_sampler: Any = None,
+    ):
         small = [
             "--env=wandering", "--num_workers=1", "--num_envs_per_worker=2", "--worker_num_splits=1", "--rollout=4",
             "--batch_size=8", "--encoder_mlp_layers", "8", "--rnn_size=5", "--decorrelate_envs_on_one_worker=False",
@@ -237,7 +244,10 @@ def make_blueprint(monkeypatch, tmp_path):
         config = parse_config([*small, *flags])
         payload = export_registration("wandering")
         spec = inspect_env(env or Wandering())
-        return blueprints.make_blueprint(config, seed, payload, spec, folder, "cpu", transport or LocalTransport())
+        transport = transport or LocalTransport()
+        return blueprints.make_blueprint(
+            config, seed, payload, spec, folder, "cpu", transport, make_remote_sampler=make_remote_sampler
+        )
 
     return make
 
