@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 __all__ = [
-    *("BATCHER", "EVALUATION_WORKER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "ROLLOUT_WORKER", "RUNNER"),
-    *("SLEEPERS", "ComponentId", "rollout_worker_index"),
+    *("BATCHER", "EVALUATION_WORKER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "REMOTE_SAMPLER", "ROLLOUT_WORKER"),
+    *("RUNNER", "SLEEPERS", "ComponentId", "rollout_worker_index"),
 ]
 
 BATCHER = "Batcher"
@@ -15,6 +15,7 @@ EVALUATION_WORKER = "EvaluationWorker"
 EVALUATOR = "Evaluator"
 INFERENCE_WORKER = "InferenceWorker"
 LEARNER = "Learner"
+REMOTE_SAMPLER = "RemoteSampler"
 ROLLOUT_WORKER = "RolloutWorker"
 RUNNER = "Runner"
 

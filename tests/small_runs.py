@@ -236,6 +236,7 @@ def make_blueprint(monkeypatch, tmp_path):
         seed: int = 1,
         transport: Transport | None = None,
         device: str = "cpu",
+        make_remote_sampler: Any = None,
     ):
         small = [
             "--env=wandering", "--num_workers=1", "--num_envs_per_worker=2", "--worker_num_splits=1", "--rollout=4",
@@ -244,7 +245,10 @@ def make_blueprint(monkeypatch, tmp_path):
         config = parse_config([*small, *flags])
         payload = export_registration("wandering")
         spec = inspect_env(env or Wandering())
-        return blueprints.make_blueprint(config, seed, payload, spec, folder, device, transport or LocalTransport())
+        transport = transport or LocalTransport()
+        return blueprints.make_blueprint(
+            config, seed, payload, spec, folder, device, transport, make_remote_sampler=make_remote_sampler
+        )
 
     return make
 

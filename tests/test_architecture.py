@@ -47,9 +47,9 @@ ROWS = {
     "policies": 4,
     "run": 5,
     "collector": 6,
-    "cli": 6,
-    "__main__": 7,  # a door to cli
-    "compat": 7,
+    "cli": 7,
+    "__main__": 8,  # a door to cli
+    "compat": 8,
 }
 # profiling is usable alone; its errors, how files are written and where they are, are those of the package.
 ALLOWED_IN_A_ROW = {

@@ -15,7 +15,7 @@ from typing import Any
 from sample_profiler.cli.common.arguments import Commands, as_count
 from sample_profiler.cli.common.problems import note
 from sample_profiler.errors import UsageError
-from sample_profiler.runtime.machine.ray_cluster import as_remote, import_ray
+from sample_profiler.runtime.machine.ray_cluster import as_remote, enter_cluster, import_ray
 
 __all__ = ["RankHost", "add_parser", "launch", "run"]
 
@@ -110,7 +110,7 @@ def launch(address: str, num_nodes: int, words: Sequence[str], max_restarts: int
     """
     ray = import_ray()
     try:
-        ray.init(address=address, logging_level="WARNING")
+        enter_cluster(ray, address)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise UsageError(f"--ray={address}: there is no cluster of Ray to join ({error}): see `ray status`") from error
     try:

@@ -10,8 +10,9 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sample_profiler.collector.batch import Batch, copy_trajectories
 from sample_profiler.collector.caller import Caller, CollectorError, PausableLoop
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["CollectorBackend", "LocalBackend", "SerialBackend"]
+
+Copies = TypeVar("Copies")
 
 
 class CollectorBackend(Protocol):
@@ -97,17 +100,23 @@ class LocalBackend:
 
     def collect(self, version: int) -> Batch:
         """Run the loop until there are as many trajectories as make a batch, and copy them."""
-        batch = self.collect_within(math.inf, version)
+        batch = self.collect_within(math.inf, partial(self.as_batch, version=version))
         assert batch is not None
         return batch
 
-    def collect_within(self, patience_s: float, version: int) -> Batch | None:
+    def as_batch(self, slots: Sequence[int], version: int) -> Batch:
+        """Return copies of what is in some slots as a batch; `version` is of the weights that were published last."""
+        memory, plan = self._blueprint.trajectories, self._blueprint.plan
+        max_policy_lag = self._blueprint.config.sampling.max_policy_lag
+        return copy_trajectories(memory, slots, plan.slot_worker, max_policy_lag, version)
+
+    def collect_within(self, patience_s: float, copy: Callable[[Sequence[int]], Copies]) -> Copies | None:
         """Do the same, or return None where that takes longer; what has been sampled by then stays for the next time.
 
         Args:
             patience_s: after which the loop ends, within a quarter of a second; with workers in this process, only when
                 they have taken their turns.
-            version: of the weights that the caller has published last.
+            copy: returns copies of what is in some slots, which are filled again afterwards.
 
         Raises:
             CollectorError: a component has failed.
@@ -125,13 +134,12 @@ class LocalBackend:
             return None
         slots = [finished.popleft() for _ in range(plan.dataset_slots)]
         with self._caller.timing.add_time("copy_trajectories"):
-            memory = self._blueprint.trajectories
-            batch = copy_trajectories(memory, slots, plan.slot_worker, sampling.max_policy_lag, version)
+            copies = copy(slots)
         self._to_release = [*slots, *self._withheld]
         self._withheld.clear()
         if sampling.async_rl:
             self._release()
-        return batch
+        return copies
 
     def _release(self) -> None:
         """Give slots back: at once, or, where sampling waits for the caller, only when the next batch is wanted."""

@@ -16,6 +16,7 @@ from sample_profiler.collector.backends import CollectorBackend
 from sample_profiler.collector.batch import Batch
 from sample_profiler.collector.layout import lay_out, make_local_backend
 from sample_profiler.collector.ray_backend import RayBackend
+from sample_profiler.component_id import ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import EpisodeStatistics
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.errors import CommandError, ConfigError
@@ -58,7 +59,8 @@ class Collector(CapturesRollouts):
     ``--num_batches_per_epoch`` steps in it.
 
     With ``--async_rl=False`` sampling waits while the caller has a batch, so the next one is all of the weights that
-    were published before it was asked for; otherwise workers go on meanwhile, as far as their memory reaches.
+    were published before it was asked for, if it has at least as many trajectories as there are agents; otherwise
+    workers go on meanwhile, as far as their memory reaches.
     Iteration ends after ``--train_for_env_steps`` frames. Workers begin to sample when the first batch is asked for.
 
     Args:
@@ -70,7 +72,7 @@ class Collector(CapturesRollouts):
         config: of the run.
         policy: the network whose weights `update_policy_weights_` publishes.
         policy_version: how often it has done so.
-        num_workers: number of rollout workers, those of all actors together.
+        num_workers: number of rollout workers, those of all actors together, of which there may be more later.
 
     Raises:
         ConfigError: options that cannot be used, among them more than one policy.
@@ -94,13 +96,13 @@ class Collector(CapturesRollouts):
             allow_processes(config)
         blueprint = lay_out(config, env_spec)
         self.policy_version = 0
-        self.num_workers = config.sampling.num_workers * (config.remote.ray_actors if is_remote else 1)
         self._run_folder = config.run.folder
         self._frames = 0
         self._frames_per_step = frames_per_step(config)
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers are none of ours
             self.policy = _find_policy(blueprint, policy)
             self._backend: CollectorBackend = (RayBackend if is_remote else make_local_backend)(blueprint)
+        self.num_workers = self._count_workers()
         # Not as late as an object's own end at the exit of the interpreter: other libraries wait for processes there.
         self._finalizer = weakref.finalize(self, self._backend.shutdown)
         atexit.register(self._finalizer)
@@ -126,6 +128,7 @@ class Collector(CapturesRollouts):
         if self._is_shut_down or self._frames >= self.config.saving.train_for_env_steps:
             raise StopIteration
         batch = self._backend.collect(self.policy_version)
+        self.num_workers = self._count_workers()
         self._frames += batch["rewards"].numel() * self._frames_per_step
         return batch
 
@@ -215,6 +218,9 @@ class Collector(CapturesRollouts):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.shutdown()
+
+    def _count_workers(self) -> int:
+        return sum(ComponentId.parse(name).kind == ROLLOUT_WORKER for name in self._backend.components())
 
     def _call_components(self, method: str, arguments: dict[str, tuple[Any, ...]]) -> list[Any]:
         results = self._backend.call(method, arguments, ANSWER_S)

@@ -1,6 +1,6 @@
-"""Owns what an actor of Ray is to a Collector: a sampling group, with workers and inference of its own.
+"""Owns what an actor of Ray is to a Collector or a run: a sampling group, with workers and inference of its own.
 
-Runs in the actor's process, on whatever node that is; its workers are what they are on the Collector's machine, over
+Runs in the actor's process, on whatever node that is; its workers are what they are on the caller's machine, over
 shared memory of that node. What comes from it and goes to it are arrays and plain data.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,17 @@ import torch
 from sample_profiler.collector.backends import SerialBackend
 from sample_profiler.collector.layout import lay_out, make_local_backend
 from sample_profiler.collector.processes import ProcessBackend
-from sample_profiler.components.messages import EpisodeStatistics
+from sample_profiler.components.messages import Counters, EpisodeStatistics
 from sample_profiler.config import Config
 from sample_profiler.envs import EnvSpec, import_registration
 from sample_profiler.model.registry import import_model_parts
 from sample_profiler.profiling.captures.rollouts.request import ProfileRequest
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.runtime.commands.commands import CommandResult
+from sample_profiler.runtime.machine.ray_cluster import import_ray
 from sample_profiler.runtime.processes.main_module import import_no_main_module
 
-__all__ = ["GroupAnswer", "GroupOrder", "SamplingGroup"]
+__all__ = ["GroupAnswer", "GroupBegun", "GroupOrder", "SamplingGroup"]
 
 Arrays = dict[str, Any]
 """Arrays by name; some entries are dicts of arrays."""
@@ -44,12 +45,29 @@ class GroupOrder:
         env_spec: of the environment.
         env_payload: how to make it.
         model_payload: parts of networks that the user has registered.
+        frames: that its policy has been trained on, for environments that want to know; None: nobody trains it here.
+            Else what the group gives are slots as they are (`Trajectories.copy_out`), instead of batches of a
+            Collector's.
     """
 
     config: Config
     env_spec: EnvSpec
     env_payload: bytes
     model_payload: dict[str, bytes]
+    frames: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupBegun:
+    """A group has begun.
+
+    Attributes:
+        components: their names.
+        node: of Ray, on which it is.
+    """
+
+    components: list[str]
+    node: str
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,7 @@ class GroupAnswer:
     """What a group has to give.
 
     Attributes:
-        batch: a batch as a Collector's, of arrays; None: it is not complete yet.
+        batch: arrays as the order wants them; None: there are not enough trajectories yet.
         episodes: that have ended since the last answer.
         results: of a command, by component.
         traces: captures that have ended: where they are to go, and their bytes.
@@ -74,12 +92,14 @@ class SamplingGroup:
 
     def __init__(self) -> None:
         self._backend: SerialBackend | ProcessBackend | None = None
+        self._copy: Callable[[Sequence[int]], Arrays] = self._copy_batch
+        self._counters: Counters | None = None
         self._version = 0
         self._traces: dict[Path, str] = {}
         self._folder: Path | None = None
 
-    def begin(self, order: GroupOrder) -> list[str]:
-        """Start the workers; return the names of all components.
+    def begin(self, order: GroupOrder) -> GroupBegun:
+        """Start the workers.
 
         Raises:
             ConfigError: there is no such device, or no room for so many processes.
@@ -88,15 +108,28 @@ class SamplingGroup:
         logging.getLogger().setLevel(logging.WARNING)
         import_registration(order.config.run.env, order.env_payload)
         import_model_parts(order.model_payload)
-        self._backend = make_local_backend(lay_out(order.config, order.env_spec))
-        return self._backend.components()
+        blueprint = lay_out(order.config, order.env_spec)
+        self._counters = blueprint.counters
+        if order.frames is not None:
+            blueprint = replace(blueprint, first_frames=(order.frames,))
+            self._copy = blueprint.trajectories.copy_out
+        self._backend = make_local_backend(blueprint)
+        return GroupBegun(self._backend.components(), import_ray().get_runtime_context().get_node_id())
 
-    def publish(self, weights: Arrays, version: int) -> None:
-        """Have actions drawn with these weights from now on."""
+    def publish(self, weights: Arrays, version: int, frames: int = 0) -> None:
+        """Have actions drawn with these weights from now on.
+
+        Args:
+            weights: by name.
+            version: of them.
+            frames: that they have been trained on.
+        """
         # Arrays from the object store cannot be written to, of which torch warns.
         state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
         self._workers.publish(state, version)
         self._version = version
+        assert self._counters is not None, "begin comes first"
+        self._counters.trained_frames[0] = frames
 
     def collect(self, patience_s: float) -> GroupAnswer:
         """Return a batch, or none where that takes longer, so that weights and commands have their turn.
@@ -104,8 +137,7 @@ class SamplingGroup:
         Raises:
             CollectorError: a component has failed.
         """
-        batch = self._workers.collect_within(patience_s, self._version)
-        return self._answer(batch=None if batch is None else to_arrays(batch))
+        return self._answer(batch=self._workers.collect_within(patience_s, self._copy))
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> GroupAnswer:
         """Call a method of some components.
@@ -130,6 +162,9 @@ class SamplingGroup:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         return answer
+
+    def _copy_batch(self, slots: Sequence[int]) -> Arrays:
+        return to_arrays(self._workers.as_batch(slots, self._version))
 
     @property
     def _workers(self) -> SerialBackend | ProcessBackend:

@@ -237,7 +237,7 @@ class Counters:
     """Numbers that one process counts and others read at any time, without a message.
 
     Args:
-        num_workers: of the run.
+        num_workers: of the run, one that brings trajectories of other machines included.
         num_policies: of the run.
         num_averaged: how many of the latest episodes means are taken over.
         goals: names of what the run is to reach.

@@ -49,11 +49,15 @@ class Meeting:
         state: of the one that ends most urgently; `GOES_ON`: none does.
         rank: which that is.
         slowest: the one that has waited least for the others lately.
+        slowest_in_steps: the one that has taken least time for adding up lately: it comes last there, too.
+        adding_up_ratio: what adding up takes that one, to what it takes this rank: the rest is a wait for that one.
     """
 
     state: RankState = RankState.GOES_ON
     rank: int = 0
     slowest: int = 0
+    slowest_in_steps: int = 0
+    adding_up_ratio: float = 1.0
 
 
 class Ranks:
@@ -118,6 +122,8 @@ class ConnectedRanks(Ranks):
         self._left_s = 0.0  # the latest meeting
         self.clock = ClockBounds() if self.rank else None
         self._waited_s = 0.0  # for the others when all met, a mean of the latest times
+        self._adding_up_s = 0.0  # between two meetings, a mean of the latest
+        self._added_up_s = 0.0  # since the latest meeting
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Add up in one message, whose length and not whose number of parts costs time.
@@ -130,10 +136,12 @@ class ConnectedRanks(Ranks):
         with self._timing.add_time(ALL_REDUCE, device=True):
             dtype = functools.reduce(torch.promote_types, (each.dtype for each in tensors))
             flat = torch.cat([each.detach().reshape(-1).to(dtype) for each in tensors])
+            began_s = time.perf_counter()
             # No name for the group: a traceback would hold it, and its connections are to end with it.
             self._wait(lambda: (self._group if flat.is_cpu else self._device_group).allreduce([flat]))
             for each, total in zip(tensors, torch.split(flat, [each.numel() for each in tensors]), strict=True):
                 each.detach().copy_(total.view(each.shape))
+            self._added_up_s += time.perf_counter() - began_s
 
     def adding_up(self, normalizer: nn.Module) -> contextlib.AbstractContextManager[None]:
         """Let the statistics be those of the samples of all ranks."""
@@ -164,14 +172,19 @@ class ConnectedRanks(Ranks):
             RankError: another rank is lost, or does not come.
         """
         came_s = time.perf_counter()
-        heard = self._gather(float(state), self._waited_s, came_s, self._left_s)
+        self._adding_up_s += _RECENT * (self._added_up_s - self._adding_up_s)
+        self._added_up_s = 0.0
+        heard = self._gather(float(state), self._waited_s, self._adding_up_s, came_s, self._left_s)
         self._left_s = left_s = time.perf_counter()
         self._waited_s += _RECENT * (left_s - came_s - self._waited_s)
         if self.clock is not None:
-            self.clock.meet(came_s, left_s, *heard[0][2:])
+            self.clock.meet(came_s, left_s, *heard[0][3:])
         ending = max(range(self.size), key=lambda rank: heard[rank][0])
         slowest = min(range(self.size), key=lambda rank: heard[rank][1])
-        return Meeting(RankState(int(heard[ending][0])), ending, slowest)
+        quickest_to_add = min(range(self.size), key=lambda rank: heard[rank][2])
+        state = RankState(int(heard[ending][0]))
+        ratio = heard[quickest_to_add][2] / self._adding_up_s if self._adding_up_s else 1.0
+        return Meeting(state, ending, slowest, quickest_to_add, ratio)
 
     @contextlib.contextmanager
     def failing_together(self) -> Iterator[None]:

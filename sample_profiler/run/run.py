@@ -30,7 +30,7 @@ from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.sections.hang import describe_latest_place
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.extensions.component import RunComponent
-from sample_profiler.run.layout.blueprint import Blueprint, choose_transport, make_blueprint
+from sample_profiler.run.layout.blueprint import Blueprint, MakeRemoteSampler, choose_transport, make_blueprint
 from sample_profiler.run.layout.topology import describe_processes, recording_options
 from sample_profiler.run.memory_needs import (
     find_excess_of_trajectories,
@@ -183,6 +183,7 @@ def allow_processes(config: Config, num_own: int = 0) -> None:
     per_policy = 2 + (0 if sampling.inference == "worker" else sampling.policy_workers_per_policy)
     per_policy += bool(config.evaluation.eval_every_steps)
     num_processes = sampling.num_workers + sampling.num_policies * per_policy + num_own
+    num_processes += config.remote.backend == "ray"
     num_files = _FILES_PER_PROCESS * num_processes + _FILES_IN_RESERVE
     if sampling.inference == "worker":  # a pipe from each policy's Learner to each worker, for the first weights
         num_files += 2 * sampling.num_workers * sampling.num_policies
@@ -223,6 +224,7 @@ def execute_run(
     probe: EnvProbe | None = None,
     components: Sequence[RunComponent] = (),
     place: RankPlace = ALONE,
+    make_remote_sampler: MakeRemoteSampler | None = None,
 ) -> RunResult:
     """Train until the run ends, however it ends.
 
@@ -236,6 +238,7 @@ def execute_run(
         probe: of the environment, which is still being closed while the run begins. None: that is over.
         components: of the user's own.
         place: of this run among those that train the same policies.
+        make_remote_sampler: makes the component that brings trajectories of other machines; None: none do.
     """
     started_ns = time.perf_counter_ns() if started_ns is None else started_ns
     seed = config.run.seed if config.run.seed is not None else draw_seed()
@@ -248,6 +251,7 @@ def execute_run(
         device=device,
         transport=choose_transport(config.sampling),
         place=place,
+        make_remote_sampler=make_remote_sampler,
     )
     _log_layout(blueprint, seed)
     records = RunRecords(run_folder, config.profiling, probe.metadata if probe else None)

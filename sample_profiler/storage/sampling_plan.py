@@ -1,5 +1,8 @@
 """Owns the arithmetic of who samples what into which memory: fixed for a run, the same in every process.
 
+Workers are numbered; where trajectories come from other machines, too, whoever brings them counts as one more worker,
+who has slots and no group.
+
 Terms: an *agent row* is one agent of one environment, numbered over the whole run; a *group* is the part of a worker's
 environments that steps as one vector; a *slot* holds one trajectory of one agent row. Every slot belongs to one worker
 and one policy for the whole run, so a lost worker takes nothing with it that others need, and nobody allocates.
@@ -92,6 +95,12 @@ class SamplingPlan:
     dataset_slots: int
 
     @property
+    def remote_worker(self) -> int | None:
+        """The worker whose slots are filled with trajectories of other machines; None: there is none."""
+        last = len(self.worker_slots) - 1
+        return None if self.groups[-1].worker == last else last
+
+    @property
     def num_rows(self) -> int:
         """Number of agents of all environments."""
         return self.groups[-1].rows.stop
@@ -160,7 +169,9 @@ def make_sampling_plan(
     sampling: SamplingOptions,
     num_agents: int,
     policy_of_agent: PolicyOfAgent | None = None,
+    *,
     kinds: Sequence[int] = (),
+    has_remote_worker: bool = False,
 ) -> SamplingPlan:
     """Lay out a run.
 
@@ -170,6 +181,8 @@ def make_sampling_plan(
         policy_of_agent: who follows which policy; None: what was registered, else `default_policy_of_agent`.
         kinds: of each agent of an environment, counted from 0: agents of one kind have equal spaces, and no policy is
             followed by agents of two; empty: all are of one.
+        has_remote_worker: whether trajectories of other machines come, too, in whole datasets: as many as the Learner
+            may have, and one on its way.
 
     Raises:
         ConfigError: a policy has no agent, or agents of several kinds, or an agent no policy.
@@ -182,8 +195,10 @@ def make_sampling_plan(
     dataset_slots = sampling.batch_size * sampling.num_batches_per_epoch // sampling.rollout
     slot_worker: list[int] = []
     slot_policy: list[int] = []
-    worker_slots: list[list[range]] = [[] for _ in range(sampling.num_workers)]
-    first_slots: list[list[range]] = [[] for _ in range(sampling.num_workers)]
+    num_workers = sampling.num_workers + has_remote_worker
+    worker_slots: list[list[range]] = [[] for _ in range(num_workers)]
+    first_slots: list[list[range]] = [[] for _ in range(num_workers)]
+    num_remote = dataset_slots * (sampling.num_batches_to_accumulate + 2) if has_remote_worker else 0
     for policy in range(sampling.num_policies):
         counts = _count_slots(sampling, groups, policy, dataset_slots)
         first_counts = counts
@@ -191,6 +206,8 @@ def make_sampling_plan(
             not sampling.decorrelate_experience_max_seconds
         ):  # else workers begin at different times, and are to go on so
             first_counts = _count_slots(replace(sampling, num_batches_to_accumulate=0), groups, policy, dataset_slots)
+        if has_remote_worker:
+            counts, first_counts = [*counts, num_remote], [*first_counts, num_remote]
         for worker, (count, first_count) in enumerate(zip(counts, first_counts, strict=True)):
             start = len(slot_worker)
             slot_worker.extend([worker] * count)

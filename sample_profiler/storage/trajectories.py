@@ -8,7 +8,7 @@ o_T and h_T are what follows the last step: if the episode ended there, the *fin
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,9 @@ Indices = TypeVar("Indices", bound=npt.NDArray[np.integer[Any]])
 
 _ON_HOST = ("row_slot", "group_step", "final_step")
 """What stays in the host's memory in any case: it decides by that."""
+
+_OF_ROWS = (*_ON_HOST, "final_states")
+"""What is of groups and agent rows, not of slots; beside final observations."""
 
 
 def address_of(indices: Indices) -> slice | Indices:
@@ -192,6 +195,23 @@ class Trajectories:
     def put_back(self, memory: npt.NDArray[np.uint8]) -> None:
         """Make everything in it what it was when `memory` was read."""
         self._arrays.put_back(memory)
+
+    def copy_out(self, slots: Sequence[int]) -> dict[str, Array]:
+        """Return copies of all that is in some slots, by name, `[len(slots), ...]`; for `copy_in` elsewhere."""
+        return {name: np.take(self._arrays[name], slots, axis=0) for name in self._names_of_slots()}
+
+    def copy_in(self, slots: Sequence[int], contents: Mapping[str, Array]) -> None:
+        """Fill slots with what `copy_out` returned of a memory of the same layout but its size."""
+        address = address_of(np.asarray(slots))
+        for name in self._names_of_slots():
+            self._arrays[name][address] = contents[name]
+
+    def _names_of_slots(self) -> list[str]:
+        own, kind = _specs_of_kind(self.layout), self._kinds.index(self.layout)
+        names = [name for name in _array_specs(self.layout) if name not in _OF_ROWS]
+        return [
+            _name_of(name, kind) if name in own else name for name in names if not name.startswith("final_observation/")
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         assert self.device is None, "what is on a device is one process's alone"

@@ -182,7 +182,8 @@ def test_one_that_fails_while_it_prepares_a_dataset_ends_the_others_in_their_exc
     assert "not finite" in reason
     assert messages[0].startswith(f"rank {failing} has failed: ")
     assert reason.splitlines()[0] in messages[0]
-    assert ranks[0].checkpoints()[-1] == "checkpoint_000000001_16.pth"
+    if failing == 1:  # else they were the first one's own weights that may have spoiled it
+        assert ranks[0].checkpoints()[-1] == "checkpoint_000000001_16.pth"
 
 
 def test_one_that_fails_between_two_datasets_says_so_though_its_runner_may_not_know(make_ranks, monkeypatch):

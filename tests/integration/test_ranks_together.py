@@ -14,6 +14,8 @@ import psutil
 import pytest
 
 from harness.runs import CARTPOLE, SMALL, LiveRun, load_latest_checkpoint, run, running
+from sample_profiler.reports.run_report.loading import load_report
+from sample_profiler.reports.run_report.text import format_text
 
 FLAGS = (*CARTPOLE, *SMALL, "--num_workers=1", "--batch_size=128", "--normalize_input=True")
 
@@ -43,20 +45,25 @@ def frames(folder: Path) -> int:
     return int(paths[-1].stem.rpartition("_")[2]) if paths else 0
 
 
-def test_two_ranks_train_to_the_frames_of_both_and_the_first_keeps_the_files(tmp_path: Path) -> None:
-    with running(torchrun("--train_for_env_steps=6000", folder=tmp_path), tmp_path / "log", tmp_path / "run") as live:
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_train_to_the_frames_of_all_and_the_first_keeps_the_files(tmp_path: Path, ranks: int) -> None:
+    words = torchrun("--train_for_env_steps=6000", folder=tmp_path, ranks=ranks)
+    with running(words, tmp_path / "log", tmp_path / "run") as live:
         assert live.process.wait(120) == 0, live.output
     output = live.output
     assert len(re.findall("Collected {0: ", output)) == 1, "the second one's output is in its own log"
-    assert "Rank 0 of 2: trains on its part of each minibatch" in output
+    assert f"Rank 0 of {ranks}: trains on its part of each minibatch" in output
     checkpoint = load_latest_checkpoint(tmp_path / "run")
     assert 6000 <= checkpoint["frames"] < 6000 + 128 and checkpoint["frames"] == 128 * checkpoint["optimizer_steps"]
+    assert len(list(tmp_path.glob("run.rank*"))) == ranks - 1
     flags = [json.loads((tmp_path / name / "config.json").read_text())["flags"] for name in ("run", "run.rank1")]
     assert [each["batch_size"]["value"] for each in flags] == [128, 128]
     assert not list((tmp_path / "run.rank1").glob("checkpoint_*"))
     assert "Collected {0: " in (tmp_path / "run.rank1" / "log.txt").read_text()
-    trees = [json.loads((tmp_path / name / "profile" / "session.json").read_text()) for name in ("run", "run.rank1")]
-    assert all("all_reduce" in json.dumps(session) and "wait_ranks" in json.dumps(session) for session in trees)
+    figures = load_report(tmp_path / "run").ranks
+    assert [each.rank for each in figures] == list(range(ranks))
+    assert all(each.adds_up > 0 and each.waits_for_ranks > 0 and each.trains > 0 for each in figures)
+    assert "Ranks side by side" in format_text(load_report(tmp_path / "run"))
 
 
 def test_a_rank_that_is_killed_ends_the_others_and_all_go_on_from_the_checkpoint(tmp_path: Path) -> None:
@@ -101,7 +108,14 @@ def test_an_interrupted_rank_ends_all_in_order(tmp_path: Path) -> None:
             (),
             "--batch_size=128 cannot be divided among 3 ranks",
         ),
-        ({}, ("--backend=ray",), "it is for the workers of a Collector"),
+        ({}, ("--backend=ray", "--async_rl=False"), "--backend=ray with --async_rl=False"),
+        ({}, ("--backend=ray", "--serial_mode=True"), "--backend=ray with --serial_mode=True"),
+        ({}, ("--backend=ray", "--num_policies=2"), "--backend=ray with --num_policies=2"),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"},
+            ("--backend=ray",),
+            "--backend=ray with 2 ranks",
+        ),
     ],
 )
 def test_what_cannot_be_begun_is_said_before_anything_is_made(

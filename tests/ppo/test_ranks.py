@@ -100,6 +100,22 @@ def test_who_comes_last_is_known_to_all() -> None:
     assert in_ranks(3, meet) == [1, 1, 1]
 
 
+def test_who_is_last_in_steps_is_known_to_all_and_what_adding_up_takes_without_the_wait_for_it() -> None:
+    def step(place: RankPlace) -> tuple[int, float]:
+        ranks = connect(place)
+        for _ in range(4):
+            if place.rank == 1:
+                torch.zeros(3_000_000).sort()  # work that the others do not have
+            ranks.add_up([torch.ones(10)])
+            meeting = ranks.meet(RankState.GOES_ON)
+        return meeting.slowest_in_steps, meeting.adding_up_ratio
+
+    slowest, ratios = zip(*in_ranks(3, step), strict=True)
+    assert slowest == (1, 1, 1)
+    assert ratios[1] == 1.0
+    assert max(ratios[0], ratios[2]) < 0.5
+
+
 def test_a_lost_rank_is_an_error_of_the_others_which_says_what_to_do() -> None:
     def lose(place: RankPlace) -> str:
         ranks = connect(place)

@@ -123,6 +123,23 @@ def test_until_the_learner_gives_slots_back_nobody_samples_more_than_one_rollout
     assert spread != plan and spread.fingerprint() == plan.fingerprint(), "who has begun does not ask any more"
 
 
+def test_who_brings_trajectories_of_other_machines_is_one_more_worker_with_slots_for_whole_datasets():
+    options = SamplingOptions(num_workers=2, num_envs_per_worker=4, batch_size=64, rollout=8, recurrence=8)
+    alone = make_sampling_plan(options, num_agents=1)
+    plan = make_sampling_plan(options, num_agents=1, has_remote_worker=True)
+    assert (alone.remote_worker, plan.remote_worker) == (None, 2)
+    assert (plan.groups, plan.worker_slots[:2], plan.first_slots[:2]) == (
+        alone.groups,
+        alone.worker_slots,
+        alone.first_slots,
+    )
+    (slots,) = plan.worker_slots[2]
+    assert slots == range(alone.num_slots, plan.num_slots) == plan.first_slots[2][0]
+    assert len(slots) == plan.dataset_slots * (1 + options.num_batches_to_accumulate + 1)
+    assert plan.by_worker(slots) == {2: list(slots)}
+    assert plan.later_slots(0) == alone.later_slots(0)
+
+
 @pytest.mark.parametrize(
     "change", [{"num_workers": 1}, {"num_envs_per_worker": 5}, {"rollout": 4}, {"batch_size": 64}, {"num_policies": 2}]
 )

@@ -133,3 +133,21 @@ def test_agents_with_spaces_of_their_own_have_observations_and_actions_of_their_
         assert is_own or all_arrays(views[0])[name].all(), name
     assert not views[0].actions.any() and not any(array.any() for array in views[0].observations.values())
     assert whole.of_policy(0).states.all()
+
+
+@pytest.mark.parametrize("slots", [[3, 4, 5], [7, 0, 2]], ids=["neighbours", "others"])
+def test_slots_are_copied_to_another_memory_and_nothing_else_is(trajectories, slots):
+    rng = np.random.default_rng(3)
+    source = make_trajectories(spaces.Discrete(5))
+    source.memory[:] = rng.integers(0, 2, source.memory.shape)
+    before = {name: array.copy() for name, array in all_arrays(trajectories).items()}
+    contents = source.copy_out([1, 6, 2])
+    expected = {name: array[[1, 6, 2]].copy() for name, array in all_arrays(source).items() if len(array) > 12}
+    source.memory[:] = 0
+    trajectories.copy_in(slots, contents)
+    assert len(expected) == len(contents)
+    for name, array in all_arrays(trajectories).items():
+        if name in expected:
+            assert np.array_equal(array[slots], expected[name]), name
+            before[name][slots] = expected[name]
+        assert np.array_equal(array, before[name]), name

@@ -21,7 +21,8 @@ from sample_profiler.run.env_probe import EnvProbe, begin_probe
 from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run_folder import RunFolder
-from sample_profiler.runtime.machine.ranks import find_rank_place, take_share_of_machine
+from sample_profiler.runtime.machine.ranks import RankPlace, find_rank_place, take_share_of_machine
+from sample_profiler.runtime.machine.ray_cluster import check_cluster, import_ray
 from sample_profiler.runtime.processes.main_module import check_main_module
 from sample_profiler.runtime.signals.ending_signals import signals_raising
 from sample_profiler.runtime.surroundings.left_behind import LeftBehind
@@ -82,12 +83,7 @@ def _train(
         log.keep_to_warnings()
     config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
     if config.remote.backend == "ray":
-        raise ConfigError(
-            [
-                "--backend=ray: it is for the workers of a Collector: leave it out, and train on several machines with "
-                "torchrun, which starts a rank on each"
-            ]
-        )
+        config = _fit_to_remote_sampling(config, place)
     config = with_usable_trackers(_with_absolute_profile_dir(_with_seed(config)))
     config = place.name_run(config, newest_steps(config.run.folder, config.sampling.num_policies))
     if not config.sampling.serial_mode:
@@ -107,6 +103,31 @@ def _train(
         config, probe, observers, log, stack, started_ns, is_new=is_new, components=components, place=place
     )
     return left_behind.exit_status
+
+
+def _fit_to_remote_sampling(config: Config, place: RankPlace) -> Config:
+    """Let nobody wait for each other where nodes sample beside the Learner's own, unless that was asked for.
+
+    Raises:
+        ConfigError: with all that cannot be then; or Ray is not installed.
+    """
+    if config.origin("async_rl") in ("default", "family"):
+        origins = {**config.origins, "async_rl": "automatic"}
+        config = replace(config, sampling=replace(config.sampling, async_rl=True), origins=origins)
+    sampling = config.sampling
+    problems = {
+        "--async_rl=False: what others sample comes when it comes: use --async_rl=True": not sampling.async_rl,
+        "--serial_mode=True: others are waited for in a process of its own: use --serial_mode=False": (
+            sampling.serial_mode
+        ),
+        f"--num_policies={sampling.num_policies}: others sample for one policy: use 1": sampling.num_policies > 1,
+        f"{place.size} ranks, each of which would have actors: start it without torchrun": place.size > 1,
+    }
+    if found := [f"--backend=ray with {problem}" for problem, is_there in problems.items() if is_there]:
+        raise ConfigError(found)
+    import_ray()
+    check_cluster(config)
+    return config
 
 
 def _begin_probe(config: Config, stack: contextlib.ExitStack, *, takes_step: bool) -> EnvProbe:

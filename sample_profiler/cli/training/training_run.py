@@ -18,6 +18,7 @@ from sample_profiler.cli.training.logs import RunLog
 from sample_profiler.cli.training.metrics import MetricsServer
 from sample_profiler.cli.training.progress import LogProgress, TerminalProgress, make_progress
 from sample_profiler.cli.training.summaries import TensorBoardSummaries
+from sample_profiler.collector.factory import make_remote_sampler
 from sample_profiler.config import Config
 from sample_profiler.errors import ConfigError
 from sample_profiler.run.env_probe import EnvProbe
@@ -100,7 +101,8 @@ def train_with(
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
         told = [*observers, progress, summaries, trackers, *callers]
-        result = execute_run(share, env_spec, device, folder, told, started_ns, probe, components, place)
+        make = make_remote_sampler if config.remote.backend == "ray" else None
+        result = execute_run(share, env_spec, device, folder, told, started_ns, probe, components, place, make)
     except BaseException:  # a second Ctrl+C, too
         end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)
         raise

@@ -9,13 +9,21 @@ import torch
 
 from sample_profiler.components.messages import Counters, RankEnded
 from sample_profiler.errors import RankError
-from sample_profiler.ppo.ranks import Ranks
+from sample_profiler.ppo.ranks import Meeting, Ranks
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.machine.ranks import RankState
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.runtime.processes.child import has_reported_failure, is_runner_gone
-from sample_profiler.vocabulary import CLOCK_ERROR_S, CLOCK_OFFSET_S, FOR_RANKS, SLOWEST_RANK, WAIT
+from sample_profiler.vocabulary import (
+    ADDING_UP_RATIO,
+    CLOCK_ERROR_S,
+    CLOCK_OFFSET_S,
+    FOR_RANKS,
+    SLOWEST_RANK,
+    SLOWEST_RANK_IN_STEPS,
+    WAIT,
+)
 
 __all__ = ["RankMeetings"]
 
@@ -46,7 +54,7 @@ class RankMeetings:
         self._pulse = pulse
         self._reports = reports
         self._timing = timing
-        self._slowest = 0
+        self._latest = Meeting()
         self._is_over = False
 
     def is_over(self, *, has_reached_target: bool) -> bool:
@@ -84,7 +92,12 @@ class RankMeetings:
         """Measure for whom the others wait, and by how much this one's clock is ahead of rank 0's."""
         if self._ranks.size == 1:
             return {}
-        clock, gauges = self._ranks.clock, {SLOWEST_RANK: float(self._slowest)}
+        clock, latest = self._ranks.clock, self._latest
+        gauges = {
+            SLOWEST_RANK: float(latest.slowest),
+            SLOWEST_RANK_IN_STEPS: float(latest.slowest_in_steps),
+            ADDING_UP_RATIO: latest.adding_up_ratio,
+        }
         if clock is not None and math.isfinite(clock.error_s):
             gauges |= {CLOCK_OFFSET_S: clock.offset_s, CLOCK_ERROR_S: clock.error_s}
         return gauges
@@ -95,7 +108,7 @@ class RankMeetings:
             return
         with self._timing.add_time(WAIT + FOR_RANKS), self._pulse.beating(self._ranks.timeout_s):
             meeting = self._ranks.meet(state)
-        self._slowest = meeting.slowest
+        self._latest = meeting
         self._is_over = meeting.state != RankState.GOES_ON
         if not self._is_over or state != RankState.GOES_ON:  # this one's own end needs no other reason
             return

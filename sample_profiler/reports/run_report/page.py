@@ -25,6 +25,7 @@ from sample_profiler.reports.run_report.style import STYLE
 from sample_profiler.reports.sections.accounts import SPLIT_NOTE, SPLIT_TITLES, split_rows
 from sample_profiler.reports.sections.lives import STAGE_TITLES, WORST_TITLES, describe_lag, stage_rows, worst_rows
 from sample_profiler.reports.sections.memory import MEMORY_TITLES, MemoryCourse, memory_rows
+from sample_profiler.reports.sections.ranks import RANK_TITLES, RankFigures, rank_rows
 from sample_profiler.reports.sections.tables import format_duration, format_percent, format_seconds
 from sample_profiler.reports.sections.workers import WORKER_TITLES, WorkerFigures, worker_rows
 from sample_profiler.vocabulary import WAIT
@@ -66,6 +67,7 @@ def report_sections(report: RunReport) -> dict[str, str]:
         "Over time": format_charts(report.history) if report.history else "",
         "The life of a trajectory": _lives(report.lives) if report.lives else "",
         "Memory of each process": _memory(report.memory) if report.memory else "",
+        "Ranks side by side": _ranks(report.ranks) if report.ranks else "",
         "Workers side by side": _workers(report.workers) if report.workers else "",
         "Slowest single passes": _slowest(report.slowest) if report.slowest else "",
         "Machine and configuration": _settings(report),
@@ -262,6 +264,12 @@ def _memory(courses: Sequence[MemoryCourse]) -> str:
     note = "MiB. Line: what is the process's own; area above it: what it shares with others, such as the trajectories."
     details = f"<details><summary class=dim>all figures</summary>{table}</details>"
     return f'<div class=charts>{"".join(pictures)}</div><p class="dim note">{note}</p>{details}'
+
+
+def _ranks(ranks: Sequence[RankFigures]) -> str:
+    return table_html(
+        RANK_TITLES, [list(map(escape, row)) for row in rank_rows(ranks)], right=set(range(2, len(RANK_TITLES)))
+    )
 
 
 def _workers(workers: Sequence[WorkerFigures]) -> str:

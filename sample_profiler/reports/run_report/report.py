@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from sample_profiler.reports.sections.history import read_history
 from sample_profiler.reports.sections.learning import learning_to_dicts
 from sample_profiler.reports.sections.lives import lives_to_dict
 from sample_profiler.reports.sections.memory import MemoryCourse, memory_courses, memory_to_dicts
+from sample_profiler.reports.sections.ranks import RankFigures, rank_figures
 from sample_profiler.reports.sections.tables import format_duration
 from sample_profiler.reports.sections.trends import trends_to_dicts
 from sample_profiler.reports.sections.verdict import verdict_to_dict
@@ -109,6 +110,7 @@ class RunReport:
         facts: of its steady part, or of all of it where there is none.
         trees: blocks by component; timers of a process beside them, under its name and theirs.
         slowest: longest single passes: component, path, seconds; the longest first.
+        other_facts: of the steady parts of other ranks that train the same policies, by rank.
     """
 
     name: str
@@ -116,6 +118,13 @@ class RunReport:
     facts: RunFacts
     trees: dict[str, BlockFigures]
     slowest: list[tuple[str, str, float]]
+    other_facts: Mapping[int, RunFacts] = field(default_factory=dict)
+
+    @cached_property
+    def ranks(self) -> list[RankFigures]:
+        """The Learners of all ranks side by side; none where there is one rank alone."""
+        by_rank = {0: self.facts, **self.other_facts} if self.other_facts else {}
+        return [figures for rank, facts in by_rank.items() for figures in rank_figures(rank, facts)]
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -176,7 +185,9 @@ class RunReport:
         return self.session.describe_problems()
 
 
-def make_report(name: str, session: Session, steady: Session | None) -> RunReport:
+def make_report(
+    name: str, session: Session, steady: Session | None, other_facts: Mapping[int, RunFacts] | None = None
+) -> RunReport:
     """Put a report together.
 
     Args:
@@ -184,6 +195,7 @@ def make_report(name: str, session: Session, steady: Session | None) -> RunRepor
         session: of the whole run.
         steady: of its steady part, without processes where it was over before that began; None: there is none, as of a
             run that was killed.
+        other_facts: of other ranks that train the same policies, by rank; None: it is alone, or they have not ended.
     """
     facts = facts_of_run(session, steady)
     trees: dict[str, BlockFigures] = {}
@@ -195,7 +207,7 @@ def make_report(name: str, session: Session, steady: Session | None) -> RunRepor
             trees[component] = _figures(root, 0.0, max(1, root.statistics.total_ns))
             slowest += _passes(component, root)
     slowest.sort(key=lambda found: -found[2])
-    return RunReport(name, session, facts, trees, slowest[:_NUM_SLOWEST])
+    return RunReport(name, session, facts, trees, slowest[:_NUM_SLOWEST], other_facts or {})
 
 
 def report_to_dict(report: RunReport) -> dict[str, Any]:
@@ -221,6 +233,7 @@ def report_to_dict(report: RunReport) -> dict[str, Any]:
             for each in report.accounts
         ],
         "trees": {component: _tree_to_dict(tree) for component, tree in report.trees.items()},
+        "ranks": [asdict(each) for each in report.ranks],
         "workers": [asdict(each) for each in report.workers],
         "slowest": [{"component": c, "block": path, "seconds": seconds} for c, path, seconds in report.slowest],
         "history": {name: [list(point) for point in points] for name, points in report.history.items()},

@@ -16,6 +16,7 @@ from sample_profiler.reports.sections.history import describe_figure
 from sample_profiler.reports.sections.learning import format_learning
 from sample_profiler.reports.sections.lives import STAGE_TITLES, WORST_TITLES, describe_lag, stage_rows, worst_rows
 from sample_profiler.reports.sections.memory import MEMORY_TITLES, MemoryCourse, memory_rows
+from sample_profiler.reports.sections.ranks import RANK_TITLES, RankFigures, rank_rows
 from sample_profiler.reports.sections.tables import format_seconds, format_table, format_value
 from sample_profiler.reports.sections.trends import format_trends
 from sample_profiler.reports.sections.verdict import format_verdict
@@ -37,6 +38,7 @@ def format_text(report: RunReport) -> str:
         _section("Over time", _history(report.history)),
         _section("The life of a trajectory", _lives(report.lives)),
         _section("Memory of each process, MiB", _memory(report.memory)),
+        _section("Ranks side by side", _ranks(report.ranks)),
         _section("Workers side by side", _workers(report.workers)),
         _section("Slowest single passes", _slowest(report.slowest)),
         *_trees(report.session),
@@ -82,6 +84,11 @@ def _lives(lives: Sequence[Life]) -> str:
 def _memory(courses: Sequence[MemoryCourse]) -> str:
     rows = memory_rows(courses)
     return format_table(MEMORY_TITLES, rows, right=set(range(1, len(MEMORY_TITLES)))) if rows else ""
+
+
+def _ranks(ranks: Sequence[RankFigures]) -> str:
+    rows = rank_rows(ranks)
+    return format_table(RANK_TITLES, rows, right=set(range(2, len(RANK_TITLES)))) if rows else ""
 
 
 def _workers(workers: Sequence[WorkerFigures]) -> str:

@@ -19,11 +19,12 @@ process.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, ComponentId
+from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, LEARNER, REMOTE_SAMPLER, ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import Config, SamplingOptions
 from sample_profiler.config.seeds import derive_seed
@@ -31,9 +32,10 @@ from sample_profiler.envs import EnvSpec
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.registry import export_model_parts, recurrent_state_size
 from sample_profiler.run.layout.precision import choose_precision
+from sample_profiler.runtime.loop.event_loop import Component
 from sample_profiler.runtime.loop.transports import LocalTransport, PipeTransport, Transport
 from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
-from sample_profiler.runtime.messages.channels import Channel, LocalChannel, Sender
+from sample_profiler.runtime.messages.channels import Channel, LocalChannel, Reports, Sender
 from sample_profiler.storage.checkpoint_names import newest_frames, newest_steps
 from sample_profiler.storage.goal_times import names_of_goals
 from sample_profiler.storage.policy_weights import PolicyWeights
@@ -43,7 +45,7 @@ from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
 if TYPE_CHECKING:
     from sample_profiler.model.precision import PrecisionName
 
-__all__ = ["Blueprint", "Channels", "choose_transport", "frames_per_step", "make_blueprint"]
+__all__ = ["Blueprint", "Channels", "MakeRemoteSampler", "choose_transport", "frames_per_step", "make_blueprint"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Channels:
         finished: by policy: RolloutWorkers → Batcher, filled slots.
         datasets: by policy: Batcher → Learner, slots to train on.
         trained: by policy: Learner → Batcher, slots that were trained on.
-        free: by worker: Batchers → RolloutWorker, slots to fill again.
+        free: by worker, one that brings trajectories of other machines included: Batchers → it, slots to fill again.
         first_weights: by policy, by InferenceWorker: Learner → InferenceWorker, the first weights are there.
     """
 
@@ -110,7 +112,10 @@ class Channels:
             finished=tuple(make("finished", batchers[p], slots_of_policy[p]) for p in policies),
             datasets=tuple(make("datasets", learners[p], slots_of_policy[p]) for p in policies),
             trained=tuple(make("trained", batchers[p], slots_of_policy[p]) for p in policies),
-            free=tuple(make("free", rollout_workers[w], slots_of_worker[w]) for w in workers),
+            free=tuple(
+                make("free", reader, num_slots)
+                for reader, num_slots in zip([*rollout_workers, REMOTE_SAMPLER], slots_of_worker, strict=False)
+            ),
             first_weights=tuple(
                 tuple(make(f"first_weights_{p}", reader, 1) for reader in inference[p]) for p in policies
             ),
@@ -122,6 +127,11 @@ class Channels:
 def _inference_workers_of(config: Config, policy: int) -> list[str]:
     indices = range(config.sampling.policy_workers_per_policy)
     return [str(ComponentId(INFERENCE_WORKER, policy, index)) for index in indices]
+
+
+MakeRemoteSampler = Callable[["Blueprint", int, Reports], Component]
+"""Makes the component that brings trajectories of other machines, from the blueprint, how many have had its place
+before and were lost, and where it reports."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,7 @@ class Blueprint:
         precision: in which networks compute.
         place: of this run among those that train the same policies.
         trains: whether there are Learners, which evaluate what nobody has evaluated yet.
+        make_remote_sampler: makes the component that brings trajectories of other machines; None: none do.
         first_frames: by policy: that it has been trained on in earlier runs, by the checkpoint that is to be loaded.
             None: another rank has the checkpoints, maybe on another machine; Learners hear of them.
     """
@@ -165,6 +176,7 @@ class Blueprint:
     first_frames: tuple[int, ...] | None
     place: RankPlace = ALONE
     trains: bool = True
+    make_remote_sampler: MakeRemoteSampler | None = None
 
     def spec_of(self, policy: int) -> EnvSpec:
         """Return the environment as the agents see it that follow a policy."""
@@ -200,10 +212,13 @@ def make_blueprint(
     device: str,
     transport: Transport,
     place: RankPlace = ALONE,
+    make_remote_sampler: MakeRemoteSampler | None = None,
 ) -> Blueprint:
     """Lay out a run and allocate what its components share."""
     sampling = config.sampling
-    plan = make_sampling_plan(sampling, env_spec.num_agents, kinds=env_spec.kinds)
+    plan = make_sampling_plan(
+        sampling, env_spec.num_agents, kinds=env_spec.kinds, has_remote_worker=make_remote_sampler is not None
+    )
     layouts = TrajectoryLayout.of_kinds(plan, env_spec, recurrent_state_size(config))
     kinds = [env_spec.kinds[plan.agent_of(policy)] for policy in range(sampling.num_policies)]
     return Blueprint(
@@ -217,7 +232,7 @@ def make_blueprint(
         trajectories=Trajectories(layouts[0], layouts[1:], kinds),
         weights=tuple(PolicyWeights() for _ in range(sampling.num_policies)),
         counters=Counters(
-            *(sampling.num_workers, sampling.num_policies, config.machine.stats_avg),
+            *(len(plan.worker_slots), sampling.num_policies, config.machine.stats_avg),
             names_of_goals(config.saving),
         ),
         channels=Channels.make(transport, config, plan),
@@ -226,6 +241,7 @@ def make_blueprint(
         device=device,
         precision=choose_precision(config.run.precision, device),
         place=place,
+        make_remote_sampler=make_remote_sampler,
         first_frames=_find_first_frames(config, run_folder) if place.is_first else None,
     )
 

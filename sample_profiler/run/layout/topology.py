@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sample_profiler.component_id import BATCHER, EVALUATOR, INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, ComponentId
+from sample_profiler.component_id import (
+    BATCHER,
+    EVALUATOR,
+    INFERENCE_WORKER,
+    LEARNER,
+    REMOTE_SAMPLER,
+    ROLLOUT_WORKER,
+    ComponentId,
+)
 from sample_profiler.config import Config
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.factories import (
@@ -32,12 +40,13 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.processes.child import ChildSettings, TellsChanges
 
 __all__ = [
-    *("ComponentPlan", "child_settings", "describe_processes", "plan_components", "plan_rollout_worker"),
-    *("plan_sampling", "recording_options"),
+    *("ComponentPlan", "child_settings", "describe_processes", "plan_components", "plan_sampling"),
+    *("plan_worker", "recording_options"),
 ]
 
 _PATIENCE_S = 6.0
 _LEARNER_PATIENCE_S = 120.0  # a training step under way is finished and saved
+_REMOTE_PATIENCE_S = 60.0  # workers on other machines end in order
 
 
 @dataclass(frozen=True)
@@ -79,17 +88,19 @@ def plan_components(
         if blueprint.config.evaluation.eval_every_steps:
             evaluator = replace(settings(ComponentId(EVALUATOR, policy), num_threads=1), has_environments=True)
             components.append(ComponentPlan(evaluator, partial(make_evaluator, blueprint, policy)))
-    return [*components, *own, *(plan_rollout_worker(blueprint, index) for index in range(sampling.num_workers))]
+    return [*components, *own, *(plan_worker(blueprint, index) for index in range(len(blueprint.plan.worker_slots)))]
 
 
-def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> ComponentPlan:
-    """Return one RolloutWorker.
+def plan_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> ComponentPlan:
+    """Return one RolloutWorker, or what brings trajectories of other machines.
 
     Args:
         blueprint: of the run.
         index: of the worker.
         attempt: how many have had this place before and were lost; the environments' seeds are others each time.
     """
+    if index == blueprint.plan.remote_worker:
+        return _plan_remote_sampler(blueprint, attempt)
     sampling, machine = blueprint.config.sampling, blueprint.config.machine
     has_own_inference = sampling.inference == "worker"
     has_one_thread = machine.force_envs_single_thread or has_own_inference
@@ -104,6 +115,12 @@ def plan_rollout_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> C
     tells_changes: TellsChanges = "later" if index == attempt == 0 else "none"
     settings = replace(settings, has_environments=True, tells_changes=tells_changes)
     return ComponentPlan(settings, partial(make, blueprint, index, attempt))
+
+
+def _plan_remote_sampler(blueprint: Blueprint, attempt: int) -> ComponentPlan:
+    assert blueprint.make_remote_sampler is not None
+    settings = child_settings(blueprint, REMOTE_SAMPLER, num_threads=1, patience_s=_REMOTE_PATIENCE_S)
+    return ComponentPlan(settings, partial(blueprint.make_remote_sampler, blueprint, attempt))
 
 
 def child_settings(

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sample_profiler.component_id import rollout_worker_index
+from sample_profiler.component_id import REMOTE_SAMPLER, rollout_worker_index
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import FaultOptions
 from sample_profiler.errors import EnvContractError
 from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.storage.sampling_plan import SamplingPlan
 
-__all__ = ["Replacements"]
+__all__ = ["Replacements", "find_worker"]
 
 _WINDOW_S = 3600.0
 _SAME_AGAIN_S = 60.0
@@ -56,7 +56,7 @@ class Replacements:
 
     def covers(self, component: str) -> bool:
         """Tell whether this component may be replaced at all."""
-        return self._options.on_worker_failure == "restart" and rollout_worker_index(component) is not None
+        return self._options.on_worker_failure == "restart" and find_worker(component, self._plan) is not None
 
     @property
     def num_recent(self) -> int:
@@ -102,7 +102,7 @@ class Replacements:
         hung_at_start = failure.is_hang and not self._has_sampled_a_rollout(failure.component)
         now_s = self._clock()
         self._losses.append(_Loss(failure.component, failure.message, now_s, failure.lacks_memory, hung_at_start))
-        worker = rollout_worker_index(failure.component)
+        worker = find_worker(failure.component, self._plan)
         assert worker is not None
         self._steps_at_start[worker] = int(self._counters.agent_steps[worker].sum())
         self.num_replaced += 1
@@ -113,7 +113,12 @@ class Replacements:
         The counter is of all groups together: as long as none has finished one, it is below this. It goes on with a
         successor, whose environments all begin new rollouts.
         """
-        worker = rollout_worker_index(component)
+        worker = find_worker(component, self._plan)
         assert worker is not None
         num_steps = int(self._counters.agent_steps[worker].sum()) - self._steps_at_start[worker]
         return num_steps >= self._plan.rollout * sum(len(group.rows) for group in self._plan.groups_of(worker))
+
+
+def find_worker(component: str, plan: SamplingPlan) -> int | None:
+    """Return which worker a component is, one that brings trajectories of other machines included; None: it is none."""
+    return plan.remote_worker if component == REMOTE_SAMPLER else rollout_worker_index(component)

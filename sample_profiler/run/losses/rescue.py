@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, ComponentId, rollout_worker_index
+from sample_profiler.component_id import BATCHER, INFERENCE_WORKER, ComponentId
 from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.sections.hang import describe_hang, describe_place
 from sample_profiler.run.layout.blueprint import Blueprint
-from sample_profiler.run.layout.topology import plan_rollout_worker, recording_options
+from sample_profiler.run.layout.topology import plan_worker, recording_options
 from sample_profiler.run.losses.memory_losses import describe_end, describe_envs, describe_refusal, name_with
-from sample_profiler.run.losses.replacements import Replacements
+from sample_profiler.run.losses.replacements import Replacements, find_worker
 from sample_profiler.run_folder import LiveFolder
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child_process import Child
@@ -65,17 +65,18 @@ class Rescue:
             CommandError: another component does not answer.
             OSError: the system has no room for another process.
         """
-        worker = rollout_worker_index(child.name)
+        worker = find_worker(child.name, self._blueprint.plan)
         assert worker is not None
         self._supervisor.bury(child)
         batchers = [name for name in names if ComponentId.parse(name).kind == BATCHER]
         others = [name for name in names if ComponentId.parse(name).kind in (BATCHER, INFERENCE_WORKER)]
         asked.call("forget_worker", (worker,), others, self._patience_s)
         channels = self._blueprint.channels
-        for channel in (channels.free[worker], channels.actions[worker]):
+        # Who brings trajectories of other machines hears of no actions.
+        for channel in (channels.free[worker], *channels.actions[worker : worker + 1]):
             channel.clear()
         asked.call("readmit_worker", (worker,), batchers, self._patience_s)
-        plan = plan_rollout_worker(self._blueprint, worker, attempt=self.replacements.num_replaced)
+        plan = plan_worker(self._blueprint, worker, attempt=self.replacements.num_replaced)
         return self._supervisor.spawn(plan.settings, plan.make)
 
     def bury(self, child: Child) -> None:

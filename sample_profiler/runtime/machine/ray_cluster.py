@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
+from collections.abc import Collection
 from typing import Any
 
 from sample_profiler.config import Config
@@ -11,9 +13,18 @@ from sample_profiler.errors import ConfigError
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
 from sample_profiler.switches import ARE_RANGES_ARMED, RANGES_VARIABLE
 
-__all__ = ["as_remote", "import_ray", "join_cluster", "num_reserved_cpus"]
+__all__ = [
+    "as_remote",
+    "check_cluster",
+    "enter_cluster",
+    "find_place",
+    "import_ray",
+    "join_cluster",
+    "num_reserved_cpus",
+]
 
 _LOOPBACK = "127.0.0.1"
+_ANSWER_S = 10.0
 
 
 def as_remote(actor_class: type, **options: Any) -> Any:
@@ -57,6 +68,50 @@ def num_reserved_cpus(config: Config) -> int:
     return config.sampling.num_workers if given == -1 else given
 
 
+def enter_cluster(ray: Any, address: str) -> None:
+    """Join the cluster at an address, as `ray.init` takes it.
+
+    Raises:
+        ConnectionError, RuntimeError, ValueError: there is none.
+    """
+    _knock(address)
+    ray.init(address=address, logging_level="WARNING")
+
+
+def check_cluster(config: Config) -> None:
+    """Look whether somebody answers at the address of the cluster, if there is one, before anything is made.
+
+    Raises:
+        ConfigError: nobody does.
+    """
+    try:
+        _knock(config.remote.ray_address)
+    except ConnectionError as error:
+        raise _no_cluster(config.remote.ray_address, error) from error
+
+
+def _knock(address: str) -> None:
+    """Raise a ConnectionError if nobody answers at a host and port: Ray tries for minutes, and may end the process."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), _ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(f"nobody answers there: {error}") from error
+
+
+def _no_cluster(address: str, error: Exception) -> ConfigError:
+    return ConfigError([f"--ray_address={address}: there is no cluster of Ray to join ({error}): see `ray status`"])
+
+
+def find_place(ray: Any, config: Config, taken: Collection[str]) -> str:
+    """Return a node with room for an actor that is none of those; empty: there is none."""
+    num_cpus = num_reserved_cpus(config)
+    nodes = (node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in taken)
+    return next((str(node["NodeID"]) for node in nodes if node["Resources"].get("CPU", 0) >= num_cpus), "")
+
+
 def join_cluster(ray: Any, config: Config) -> bool:
     """Join the cluster that a configuration names, unless this process has joined one already.
 
@@ -79,11 +134,9 @@ def join_cluster(ray: Any, config: Config) -> bool:
             )
             return True
         try:
-            ray.init(address=options.ray_address, logging_level="WARNING")
+            enter_cluster(ray, options.ray_address)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ConfigError(
-                [f"--ray_address={options.ray_address}: there is no cluster of Ray to join ({error}): see `ray status`"]
-            ) from error
+            raise _no_cluster(options.ray_address, error) from error
     there = ray.cluster_resources().get("CPU", 0)
     if wanted > there:
         raise ConfigError(

@@ -365,7 +365,7 @@ def is_runner_gone() -> bool:
 
 
 def has_reported_failure() -> bool:
-    """Tell whether this process is a child that ends since its component has failed, read by its Runner or not yet."""
+    """Tell whether this process is a child whose component has failed, whatever its Runner knows by now."""
     return _has_failed
 
 

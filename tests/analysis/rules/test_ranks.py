@@ -37,7 +37,7 @@ def test_adding_up_gradients_is_the_limit_where_it_is_much_of_training(share, ca
     blocks = {"train/update/all_reduce": share, "train/epoch_init": 0.02, "train/epoch_init/all_reduce": 0.01}
     counts = {"train/update/all_reduce": 1000, "train/epoch_init/all_reduce": 200}
     workers = [worker(index, inference=0.1, learner=0.6, busy=0.3) for index in range(2)]
-    load = learner(0.97, blocks, counts)
+    load = learner(0.97, blocks, counts, gauges={"adding_up_ratio": 0.9, "slowest_rank_in_steps": 1.0})
     verdict = judge_run(*workers, inference(0.3), load, machine_busy=0.5)
     assert verdict.cause == cause
     if cause == "all-reduce":
@@ -46,3 +46,18 @@ def test_adding_up_gradients_is_the_limit_where_it_is_much_of_training(share, ca
             verdict.evidence[0] == f"Learner_0 adds up over the ranks for 51 % of the time: {each_ms:.2f} ms each time"
         )
         assert parse_config(["--env=any", verdict.advice[0].change]).sampling.batch_size == 4096
+
+
+def test_a_rank_whose_steps_take_longer_is_named_where_the_others_add_up():
+    blocks = {"train/update/all_reduce": 0.6, "train/epoch_init": 0.02}
+    workers = [worker(index, inference=0.1, learner=0.6, busy=0.3) for index in range(2)]
+    gauges = {"adding_up_ratio": 0.1, "slowest_rank_in_steps": 2.0, "slowest_rank": 0.0}
+    load = learner(0.97, blocks, {"train/update/all_reduce": 1000}, gauges=gauges)
+    verdict = judge_run(*workers, inference(0.3), load, machine_busy=0.5)
+    assert verdict.cause == "ranks"
+    assert verdict.headline == "Another rank is the limit: all wait for rank 2 in each step"
+    assert verdict.evidence[:2] == (
+        "Learner_0 adds up over the ranks for 60 % of the time, which takes rank 2 6 %",
+        "54 % of the time it waits in optimizer steps until rank 2 has its gradients, too",
+    )
+    assert verdict.advice[0].fps[1] > 8000

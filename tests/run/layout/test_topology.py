@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 
 from sample_profiler.run.layout import topology
-from sample_profiler.run.layout.topology import plan_components
-from sample_profiler.runtime.messages.channels import LocalChannel
+from sample_profiler.run.layout.topology import plan_components, plan_worker
+from sample_profiler.runtime.messages.channels import LocalChannel, LocalReports
 
 
 def names(blueprint):
@@ -20,6 +20,19 @@ def test_every_component_of_a_run_is_planned_once(make_blueprint):
         "Learner_1", "Batcher_1", "InferenceWorker_p1-w0", "InferenceWorker_p1-w1",
         "RolloutWorker_w0", "RolloutWorker_w1", "RolloutWorker_w2",
     ]  # fmt: skip
+
+
+def test_trajectories_of_other_machines_come_through_one_component_more(make_blueprint):
+    made = []
+    blueprint = make_blueprint(make_remote_sampler=lambda *arguments: made.append(arguments))
+    assert names(blueprint) == [
+        *("Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0", "RemoteSampler")
+    ]
+    assert len(blueprint.channels.free) == len(blueprint.channels.actions) + 1 == 2
+    assert blueprint.counters.agent_steps.shape == (2, 1)
+    reports = LocalReports()
+    plan_worker(blueprint, 1, attempt=3).make(reports)
+    assert made == [(blueprint, 3, reports)]
 
 
 def test_workers_with_inference_of_their_own_share_no_requests_and_need_no_inference_workers(

@@ -57,11 +57,36 @@ def test_what_others_still_held_of_a_lost_worker_is_gone_before_it_is_readmitted
         steps.append((method, free.pending() + actions.pending()))
 
     supervisor = SimpleNamespace(bury=lambda _: steps.append("bury"), spawn=lambda *_: steps.append("spawn"))
-    monkeypatch.setattr(
-        rescue_module, "plan_rollout_worker", lambda *_, **__: SimpleNamespace(settings=None, make=None)
-    )
+    monkeypatch.setattr(rescue_module, "plan_worker", lambda *_, **__: SimpleNamespace(settings=None, make=None))
     Rescue(blueprint, supervisor).replace(SimpleNamespace(name="RolloutWorker_w0"), SimpleNamespace(call=call), [])
     assert steps == ["bury", ("forget_worker", [3, 4, 1]), ("readmit_worker", []), "spawn"]
+
+
+def test_who_brings_trajectories_of_other_machines_is_replaced_as_the_worker_that_it_counts_as(monkeypatch):
+    free, actions = [LocalChannel(), LocalChannel()], [LocalChannel()]
+    free[0].send([1])
+    free[1].send([3, 4])
+    plan = SimpleNamespace(worker_slots=[0, 0], remote_worker=1)
+    channels = SimpleNamespace(free=free, actions=actions)
+    blueprint = SimpleNamespace(config=parse_config(["--env=none"]), counters=None, plan=plan, channels=channels)
+    planned = []
+
+    def plan_worker(_, worker, attempt):
+        planned.append((worker, attempt))
+        return SimpleNamespace(settings=None, make=None)
+
+    monkeypatch.setattr(rescue_module, "plan_worker", plan_worker)
+    asked, spawned = Asked(), []
+    supervisor = SimpleNamespace(bury=lambda _: None, spawn=lambda *_: spawned.append(True))
+    rescue = Rescue(blueprint, supervisor)
+    assert rescue.replacements.covers("RemoteSampler")
+    rescue.replace(SimpleNamespace(name="RemoteSampler"), asked, ["Batcher_0"])
+    assert [(method, arguments) for method, arguments, *_ in asked.calls] == [
+        ("forget_worker", (1,)),
+        ("readmit_worker", (1,)),
+    ]
+    assert (free[0].pending(), free[1].pending()) == ([1], [])
+    assert (planned, spawned) == ([(1, 0)], [True])
 
 
 @pytest.mark.parametrize("hang_timeout_s", [5.0, 1000.0])
@@ -71,9 +96,7 @@ def test_others_have_as_long_to_answer_as_they_have_for_signs_of_life(hang_timeo
     plan = SimpleNamespace(worker_slots=[0])
     blueprint = SimpleNamespace(config=config, counters=None, plan=plan, channels=channels)
     supervisor = SimpleNamespace(bury=lambda _: None, spawn=lambda *_: "successor")
-    monkeypatch.setattr(
-        rescue_module, "plan_rollout_worker", lambda *_, **__: SimpleNamespace(settings=None, make=None)
-    )
+    monkeypatch.setattr(rescue_module, "plan_worker", lambda *_, **__: SimpleNamespace(settings=None, make=None))
     asked, names = Asked(), ["Learner_0", "Batcher_0", "InferenceWorker_p0-w0", "RolloutWorker_w0"]
     lost = SimpleNamespace(name="RolloutWorker_w0")
     assert Rescue(blueprint, supervisor).replace(lost, asked, names) == "successor"
