@@ -49,8 +49,8 @@ def make_arms(env: str, num_workers: int, num_envs: int) -> dict[str, tuple[str,
     pool = [*learning_flags(), f"--env={env}", f"--env_agents={num_envs}"]
     return {
         "workers": ("sf_examples.mujoco.train_mujoco", [f"--env={of_family}", f"--num_workers={num_workers}", each]),
-        "pool": ("sf_examples.envpool.train_envpool", pool),
-        "pool, one process": ("sf_examples.envpool.train_envpool", [*pool, "--serial_mode=True"]),
+        "pool": ("sf_examples.envpool.train_envpool", [*pool, "--serial_mode=False"]),
+        "pool, one process": ("sf_examples.envpool.train_envpool", pool),
     }
 
 

@@ -19,8 +19,8 @@ from sample_profiler.config.foreign_flags import describe_foreign
 from sample_profiler.config.parts import EvaluationOptions
 from sf_examples.brax.brax_options import BraxOptions
 from sf_examples.gym.train_gym_vector import VectorOptions
-from sf_examples.on_device.device_options import DeviceOptions
 from sf_examples.petri_net.petri_net_env import PetriNetOptions
+from sf_examples.vectors.device_options import DeviceOptions
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from sf_examples.on_device.device_options import check_device, refuse_pictures
-from sf_examples.on_device.jax_vector import JaxSimulation, JaxVector, importing_jax
+from sf_examples.vectors.device_options import check_device, refuse_pictures
+from sf_examples.vectors.jax_vector import JaxSimulation, JaxVector, importing_jax
 
 if TYPE_CHECKING:
     from sample_profiler.envs import EnvPlacement

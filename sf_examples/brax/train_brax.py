@@ -11,7 +11,7 @@ from sample_profiler.envs import register_env
 from sf_examples.brax.brax_env import BRAX_ENVS, make_brax_env
 from sf_examples.brax.brax_options import BRAX_DEFAULTS, BraxOptions
 from sf_examples.family import Family
-from sf_examples.on_device.device_options import DeviceOptions
+from sf_examples.vectors.device_options import DeviceOptions
 
 __all__ = ["FAMILY", "main", "register_brax_envs"]
 

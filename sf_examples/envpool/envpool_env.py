@@ -10,7 +10,6 @@ import numpy as np
 from gymnasium import spaces
 
 from sample_profiler.config import option
-from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS
 from sample_profiler.errors import EnvError, UnknownEnvError
 
 if TYPE_CHECKING:
@@ -18,16 +17,7 @@ if TYPE_CHECKING:
 
     from sample_profiler.envs import EnvPlacement, MakeEnv
 
-__all__ = ["ENVPOOL_DEFAULTS", "EnvPoolOptions", "PoolVector", "envpool_names", "find_envpool_env", "make_envpool_env"]
-
-ENVPOOL_DEFAULTS = {key: value for key, value in GYM_DEFAULTS.items() if key != "num_envs_per_worker"} | {
-    "batched_sampling": True,
-    "num_envs_per_worker": 1,
-    "num_workers": 1,
-    "rollout": 32,
-    "worker_num_splits": 1,
-}
-"""What the family has instead of the flags' own defaults."""
+__all__ = ["EnvPoolOptions", "PoolVector", "envpool_names", "find_envpool_env", "make_envpool_env"]
 
 
 @dataclass(frozen=True, kw_only=True)

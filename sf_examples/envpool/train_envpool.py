@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 from sample_profiler.envs import register_env_fallback
-from sf_examples.envpool.envpool_env import ENVPOOL_DEFAULTS, EnvPoolOptions, envpool_names, find_envpool_env
+from sf_examples.envpool.envpool_env import EnvPoolOptions, envpool_names, find_envpool_env
 from sf_examples.family import Family
+from sf_examples.vectors.vector_defaults import vector_defaults
 
 __all__ = ["FAMILY", "main", "register_envpool_envs"]
 
@@ -16,7 +17,7 @@ def register_envpool_envs() -> None:
     register_env_fallback(find_envpool_env, envpool_names)
 
 
-FAMILY = Family(register=register_envpool_envs, defaults=ENVPOOL_DEFAULTS, extra_parts=(EnvPoolOptions,))
+FAMILY = Family(register=register_envpool_envs, defaults=vector_defaults, extra_parts=(EnvPoolOptions,))
 
 main = FAMILY.train
 

@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.config import option
 from sample_profiler.errors import UnknownEnvError
-from sf_examples.envpool.envpool_env import ENVPOOL_DEFAULTS
-from sf_examples.on_device.device_options import check_device, refuse_pictures
-from sf_examples.on_device.jax_vector import JaxSimulation, JaxVector, importing_jax
+from sf_examples.vectors.device_options import check_device, refuse_pictures
+from sf_examples.vectors.jax_vector import JaxSimulation, JaxVector, importing_jax
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sample_profiler.envs import EnvPlacement, MakeEnv
 
-__all__ = ["GYMNAX_DEFAULTS", "GymnaxOptions", "find_gymnax_env", "gymnax_names", "make_gymnax_env"]
-
-GYMNAX_DEFAULTS = ENVPOOL_DEFAULTS | {"hang_timeout": 600.0, "serial_mode": True}  # it compiles, as Brax does
-"""What the family has instead of the flags' own defaults."""
+__all__ = ["GymnaxOptions", "find_gymnax_env", "gymnax_names", "make_gymnax_env"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +81,9 @@ def _make_simulation(name: str, num_members: int, may_use_gpu: bool) -> tuple[Ja
         observation_space, action_space = map(gymnax_space_to_gym_space, of_member)
 
     def observed(observations: Any) -> Any:
-        """Return observations as the space says: some environments return numbers of another type."""
-        if not hasattr(of_member[0], "spaces"):
-            return observations.astype(of_member[0].dtype)
-        return jax.tree.map(lambda values, space: values.astype(space.dtype), observations, of_member[0].spaces)
+        """Return observations as their space says: some environments return numbers of another type."""
+        dtype = getattr(of_member[0], "dtype", None)
+        return observations if dtype is None else observations.astype(dtype)
 
     def reset(keys: Any) -> tuple[Any, Any]:
         observations, state = jax.vmap(env.reset, (0, None))(keys, parameters)

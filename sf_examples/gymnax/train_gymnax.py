@@ -6,8 +6,9 @@ import sys
 
 from sample_profiler.envs import register_env_fallback
 from sf_examples.family import Family
-from sf_examples.gymnax.gymnax_env import GYMNAX_DEFAULTS, GymnaxOptions, find_gymnax_env, gymnax_names
-from sf_examples.on_device.device_options import DeviceOptions
+from sf_examples.gymnax.gymnax_env import GymnaxOptions, find_gymnax_env, gymnax_names
+from sf_examples.vectors.device_options import DeviceOptions
+from sf_examples.vectors.vector_defaults import vector_defaults
 
 __all__ = ["FAMILY", "main", "register_gymnax_envs"]
 
@@ -17,7 +18,7 @@ def register_gymnax_envs() -> None:
     register_env_fallback(find_gymnax_env, gymnax_names)
 
 
-FAMILY = Family(register=register_gymnax_envs, defaults=GYMNAX_DEFAULTS, extra_parts=(GymnaxOptions, DeviceOptions))
+FAMILY = Family(register=register_gymnax_envs, defaults=vector_defaults, extra_parts=(GymnaxOptions, DeviceOptions))
 
 main = FAMILY.train
 

@@ -17,7 +17,7 @@ from sf_examples.isaacgym_examples.isaacgym_tasks import (
     isaacgym_defaults,
     make_isaacgym_env,
 )
-from sf_examples.on_device.device_options import DeviceOptions
+from sf_examples.vectors.device_options import DeviceOptions
 
 __all__ = ["FAMILY", "main", "register_isaacgym_tasks"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from sample_profiler.config import parse_config
 from sample_profiler.errors import ConfigError, EnvError
-from sf_examples.on_device.device_options import DeviceOptions, check_device
+from sf_examples.vectors.device_options import DeviceOptions, check_device
 
 
 def parse(*flags):

@@ -12,7 +12,7 @@ from sf_examples.isaacgym_examples.isaacgym_tasks import (
     isaacgym_defaults,
     make_isaacgym_env,
 )
-from sf_examples.on_device.device_options import DeviceOptions
+from sf_examples.vectors.device_options import DeviceOptions
 
 
 def parse(*flags, task="Ant"):

@@ -23,12 +23,13 @@ from sf_examples.envpool import train_envpool
 from sf_examples.envpool.envpool_env import EnvPoolOptions
 from sf_examples.gym import train_gym, train_gym_vector
 from sf_examples.gymnax import train_gymnax
-from sf_examples.gymnax.gymnax_env import GYMNAX_DEFAULTS, GymnaxOptions
+from sf_examples.gymnax.gymnax_env import GymnaxOptions
 from sf_examples.isaacgym_examples import train_isaacgym
 from sf_examples.isaacgym_examples.isaacgym_tasks import ISAACGYM_TASKS, IsaacGymOptions
 from sf_examples.mujoco import train_mujoco
 from sf_examples.mujoco.mujoco_env import MUJOCO_ENVS
-from sf_examples.on_device.device_options import DeviceOptions
+from sf_examples.vectors.device_options import DeviceOptions
+from sf_examples.vectors.vector_defaults import VECTOR_DEFAULTS, vector_defaults
 from sf_examples.vizdoom import train_vizdoom
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
@@ -158,13 +159,14 @@ def test_isaac_gym_has_the_settings_of_its_task(calls, argv, layers, rollout, fr
 
 def test_envpool(calls):
     assert train_envpool.main(["--env=CartPole-v1"]) == 7
-    assert calls[0][1] == (EnvPoolOptions,)
-    assert calls[0][2]["batched_sampling"] is True
+    assert calls[0][1:] == ((EnvPoolOptions,), vector_defaults(["--env=CartPole-v1"]))
+    train_envpool.main(["--env=Ant-v5"])
+    assert calls[1][2] == VECTOR_DEFAULTS != calls[0][2]
 
 
 def test_gymnax(calls):
     assert train_gymnax.main(["--env=CartPole-v1"]) == 7
-    assert calls[0] == (["--env=CartPole-v1"], (GymnaxOptions, DeviceOptions), GYMNAX_DEFAULTS)
+    assert calls[0] == (["--env=CartPole-v1"], (GymnaxOptions, DeviceOptions), vector_defaults(["--env=CartPole-v1"]))
 
 
 @pytest.mark.parametrize(

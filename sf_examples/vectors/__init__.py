@@ -1,0 +1,1 @@
+"""What families of vectors share: flags and defaults, and simulators in JAX."""
