@@ -154,9 +154,9 @@ class JudgedRun:
         return self.worker_share(_RESETS) / self.stepping if self.stepping else 0.0
 
     @property
-    def stepping_word(self) -> str:
-        """What environments are doing for most of the time in which they are stepped."""
-        return "resetting" if self.reset_share > _MOSTLY else "stepping"
+    def is_mostly_resetting(self) -> bool:
+        """Whether most of the time in which environments are stepped is that of their resets."""
+        return self.reset_share > _MOSTLY
 
     def describe_resets(self) -> list[str]:
         """Tell what resets take, if it is much of the time in which environments are stepped."""

@@ -61,7 +61,7 @@ def judge(facts: RunFacts) -> Verdict:
     run = JudgedRun(facts)
     finding = next(finding for rule in _RULES if (finding := rule(run)) is not None)
     finding = extent.mention_start(run, observers.mention_observers(run, finding))
-    finding = extent.mention_standstill(run, finding)
+    finding = processors.mention_other_programs(run, extent.mention_standstill(run, finding))
     return Verdict(
         finding.cause,
         finding.component,

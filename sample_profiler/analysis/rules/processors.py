@@ -11,13 +11,17 @@ from sample_profiler.analysis.rules.sampling import own_inference
 from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
 from sample_profiler.vocabulary import NUM_THREADS, NUM_USEFUL_THREADS
 
-__all__ = ["balanced", "processor", "too_few_threads", "too_many_threads", "too_many_threads_at_start"]
+__all__ = [
+    *("balanced", "mention_other_programs", "processor", "too_few_threads", "too_many_threads"),
+    "too_many_threads_at_start",
+]
 
 _SPARE_THREADS = 1.5
 _SPARE_OF_TIED = 0.4  # where a worker has one core: its main thread wants no more than that, whoever has the core
 _WITHOUT_THEM = 2.0  # by which factor a run may be faster without threads that are too many: 2.2 to 2.3 was seen
 _IDLE_CORES = 0.8
 _WORTH_TELLING = 0.01  # of the cores
+_MUCH_OF_OTHERS = 0.3  # of the cores
 _USED = 0.8  # of the Learner's threads while it works: else more of them would idle, too
 
 
@@ -159,3 +163,16 @@ def balanced(run: JudgedRun) -> Finding:
         evidence.append(f"all cores together are {percent(run.facts.machine_busy)} busy")
     headline = "Nothing limits the run more than the rest"
     return Finding("balanced", "", headline, evidence, own_inference(run))
+
+
+def mention_other_programs(run: JudgedRun, finding: Finding) -> Finding:
+    """Add to what another rule has found that others use much of the processors: all of the run takes longer then."""
+    if finding.cause == "processor" or not run.is_crowded or not run.facts.num_cores:
+        return finding
+    used = core_shares(run)
+    finding.evidence.extend(
+        f"{what} use {percent(used[what])} of the {run.facts.num_cores} cores"
+        for what in OUTSIDE
+        if used.get(what, 0.0) >= _MUCH_OF_OTHERS
+    )
+    return finding

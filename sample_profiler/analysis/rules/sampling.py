@@ -231,7 +231,7 @@ def _limited_by_environments(run: JudgedRun) -> Finding:
         advice.append(Advice("more cores, and as many --num_workers", "environments compute: each worker wants one"))
     factor = min(wanted, 1 / max(1 - 0.5 * stepping, 0.05))
     advice.append(Advice("a faster environment", _why_faster_environments(run), run.gain(factor, 0.1)))
-    headline = f"{run.stepping_word.capitalize()} environments is the limit"
+    headline = f"{'Resetting' if run.is_mostly_resetting else 'Stepping'} environments is the limit"
     return Finding("environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 

@@ -56,7 +56,8 @@ def waiting_environments(run: JudgedRun) -> Finding | None:
         evidence.append(f"all cores together are {percent(run.facts.machine_busy)} busy")
     advice = [*_more_workers(run, is_limited=largest in _LIMITED), _no_waits(run, asleep + system)]
     what = SLEEP_WORDS[largest] if sleeps else "something that this machine does not tell"
-    headline = f"Waiting environments are the limit: {run.stepping_word} them waits for {what}"
+    steps = "resets" if run.is_mostly_resetting else "steps"
+    headline = f"Waiting environments are the limit: their {steps} wait for {what}"
     return Finding("waiting environments", ROLLOUT_WORKER, headline, evidence, advice)
 
 
@@ -80,4 +81,6 @@ def _more_workers(run: JudgedRun, *, is_limited: bool) -> list[Advice]:
 
 def _no_waits(run: JudgedRun, asleep: float) -> Advice:
     factor = run.room_beside_others(run.learner_room(run.inference_room(1 / max(1 - asleep, 0.05))))
+    if run.is_mostly_resetting:
+        return Advice("resets that do not wait", "nothing else takes long", run.gain(factor, 0.1))
     return Advice("an environment that does not wait", "nothing else is in its steps", run.gain(factor, 0.1))

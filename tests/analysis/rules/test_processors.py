@@ -112,3 +112,16 @@ def test_where_games_are_not_told_from_other_programs_the_verdict_does_not_eithe
     verdict = judge_shared_machine(children_cpu=None)
     assert verdict.headline == "The processors are used up, most of them by processes outside the run's components"
     assert "processes outside the run's components use 80 % of them" in verdict.evidence
+
+
+@pytest.mark.parametrize("machine_busy", [0.99, 0.5])
+def test_other_programs_that_use_much_of_the_processors_are_told_of_beside_another_cause(machine_busy):
+    waits, blocks, counts = {"inference": 0.03, "learner": 0.0}, {"env_step": 0.95}, {"env_step": 1000}
+    sleeper = load("RolloutWorker_w0", 0.97, waits, blocks, counts, cpu=0.1, asleep=0.85, queued=0.02, children_cpu=0.0)
+    loads = [sleeper, inference(0.05, cpu=0.05), learner(0.1, cpu=0.05)]
+    verdict = judge_run(*loads, machine_busy=machine_busy, sleeps={"RolloutWorker": {"timer": 0.9}})
+    assert verdict.cause == "waiting environments"
+    assert (verdict.evidence[-1] == "other programs use 89 % of the 2 cores") == (machine_busy > 0.9)
+    judged = judge_run(*loads, machine_busy=machine_busy, start_s=100.0, seconds=5.0)
+    assert judged.cause == "start-up"
+    assert any("other programs" in each for each in judged.evidence) == (machine_busy > 0.9)

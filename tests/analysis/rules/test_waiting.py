@@ -88,8 +88,9 @@ def test_environments_that_wait_for_a_processor_for_most_of_their_steps_still_sl
 
 def test_resets_that_sleep_are_told_apart_from_steps():
     verdict = judge_sleepers(resetting=0.9)
-    assert verdict.headline == "Waiting environments are the limit: resetting them waits for a moment to come (sleep)"
+    assert verdict.headline == "Waiting environments are the limit: their resets wait for a moment to come (sleep)"
     assert "95 % of it is resetting, 1,080.0 ms each time" in verdict.evidence
     assert "a step of an environment takes 0.4 ms" in verdict.evidence
+    assert verdict.advice[-1].change == "resets that do not wait"
     usual = judge_sleepers(resetting=0.05)
-    assert "stepping them waits" in usual.headline and not any("resetting" in each for each in usual.evidence)
+    assert "their steps wait" in usual.headline and not any("resetting" in each for each in usual.evidence)
