@@ -34,7 +34,7 @@ def test_counters_do_not_overlap(counters):
     for number, array in enumerate(arrays.values(), start=1):
         array[...] = number
     for number, (name, array) in enumerate(arrays.items(), start=1):
-        assert (array == number).all(), name
+        assert (array == np.asarray(number).astype(array.dtype)).all(), name
 
 
 def test_counters_are_the_same_memory_where_they_are_received(counters):

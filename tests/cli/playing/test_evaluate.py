@@ -67,7 +67,7 @@ def test_results_are_told_returned_and_written(run_flags, played, tmp_path, caps
     assert [episode.reward for episode in result.episodes] == [6.0, 2.0, 1.0], "as they ended"
     (many,) = played
     assert (many.num_episodes, many.num_workers, many.deterministic, many.seed) == (7, 3, True, 1)
-    assert many.state["frames"] == 64
+    assert many.played.states[0]["frames"] == 64
     output = capsys.readouterr().out
     assert "Episode 1: reward 6.000, 12 frames\n" in output
     assert "Mean reward 3.000 ± 2.646 over 3 episodes" in output
