@@ -49,9 +49,8 @@ def is_vector(env: Any) -> bool:
         env: What a registered function returned.
     """
     begins_itself = callable(getattr(env, "begin_episodes", None))  # by the contract of several agents
-    differ = isinstance(getattr(env, "observation_space", None), list) or isinstance(
-        getattr(env, "action_space", None), list
-    )
+    # Agents with spaces of their own, which no arrays hold.
+    differ = any(isinstance(getattr(env, each, None), list | tuple) for each in ("observation_space", "action_space"))
     return isinstance(env, VectorEnv) or (_read_size(env) is not None and not begins_itself and not differ)
 
 

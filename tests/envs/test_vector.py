@@ -283,6 +283,15 @@ def test_the_flag_leaves_agents_that_begin_their_own_episodes_as_they_are():
 
 
 @pytest.mark.usefixtures("_mine")
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_the_flag_leaves_agents_with_spaces_of_their_own_as_they_are(kind):
+    agents = Simulator()
+    agents.action_space = kind([spaces.Discrete(2)] * 3)
+    register_env("agents", lambda *_, **__: agents)
+    assert make_env("agents", Flags(), None) is agents
+
+
+@pytest.mark.usefixtures("_mine")
 @pytest.mark.parametrize("size", [0, True, "3"])
 def test_a_vector_that_does_not_say_how_many_members_it_has_is_named(size):
     simulator = Simulator()

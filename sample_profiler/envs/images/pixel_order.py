@@ -36,7 +36,7 @@ class ChannelsMoved:
         self._env = env
         self._space = space = env.observation_space
         self.observation_space = (
-            [_moved_space(each) for each in space] if isinstance(space, list) else _moved_space(space)
+            [_moved_space(each) for each in space] if isinstance(space, list | tuple) else _moved_space(space)
         )
 
     def __getattr__(self, name: str) -> Any:

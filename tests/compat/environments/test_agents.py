@@ -6,8 +6,10 @@ import pytest
 from gymnasium import spaces
 
 from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents
+from sample_profiler.compat.environments.batched import BatchedVecEnv
 from sample_profiler.envs import EnvSpec, inspect_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.errors import UsageError
 
 LENGTHS = (2, 3)  # of the episodes of two agents
 
@@ -127,3 +129,36 @@ def test_the_return_of_a_whole_game_is_the_objective_where_it_is_told():
         infos.append(env.step(1)[-1])
     assert infos[-1]["true_objective"] == len(infos)
     assert "true_objective" not in infos[0]
+
+
+class DifferentAgents(SelfResetting):
+    """The same agents, of whom the second observes a number alone, and moves along a line."""
+
+    def __init__(self):
+        super().__init__("lists")
+        self.observation_space = [self.observation_space, spaces.Discrete(10)]
+        self.action_space = [self.action_space, spaces.Box(-1, 1, (1,), np.float32)]
+
+    def shown(self):
+        return [self.seen[0].copy(), int(self.seen[1, 1])]
+
+
+def test_agents_with_spaces_of_their_own_go_on_with_the_episodes_that_they_have_begun():
+    env = agents_env(DifferentAgents())
+    assert env.ends_apart and not env.offers_arrays
+    assert [np.ravel(each["obs"]).tolist() for each in env.reset()] == [[0, 0], [0]]
+    actions = [np.array([1]), np.array([0.5], np.float32)]
+    env.step(actions)
+    observations, rewards, terminated, _, infos = env.step(actions)
+    assert (terminated, rewards) == ([True, False], [1.0, 1.0])
+    assert [np.ravel(each["obs"]).tolist() for each in observations] == [[0, 1], [2]], "the one before is the final one"
+    assert infos[0] == {"true_objective": 5.0}
+    (begun,) = env.begin_episodes([0])
+    assert begun["obs"].tolist() == [1, 0]
+    observations, *_ = env.step(actions)
+    assert [np.ravel(each["obs"]).tolist() for each in observations] == [[1, 1], [2]]
+
+
+def test_they_have_no_batch():
+    with pytest.raises(UsageError, match="agents with spaces of their own have no batch"):
+        BatchedVecEnv(DifferentAgents())

@@ -44,6 +44,19 @@ def test_images_in_dictionaries_of_several_agents_are_moved_and_all_else_stays()
     assert observations[1]["inner"]["vector"] is vector
 
 
+def test_of_agents_with_spaces_of_their_own_those_with_pictures_have_them_moved():
+    vector = np.ones(5, np.float32)
+    inside = PictureEnv([spaces.Box(-1, 1, (5,)), IMAGE], None, num_agents=2)
+    inside.observation = [vector, picture()]
+    inside.begin_episodes = lambda agents: [inside.observation[agent] for agent in agents]
+    env = ChannelsMoved(inside)
+    spec = inspect_env(env)
+    assert [spec.of_agent(agent).observation_space["obs"].shape for agent in range(2)] == [(5,), (3, 6, 8)]
+    for observations in (env.reset()[0], env.step([0, 0])[0]):
+        assert observations[0] is vector and observations[1].shape == (3, 6, 8)
+    assert env.begin_episodes([1])[0].shape == (3, 6, 8)
+
+
 @pytest.mark.parametrize("shape", [(3, 6, 8), (12, 12, 12), (5,), (2, 8, 3)])
 def test_what_is_no_image_with_channels_last_stays(shape):
     space = spaces.Box(0, 255, shape, np.uint8)
