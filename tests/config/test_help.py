@@ -66,7 +66,7 @@ def test_every_flag_has_a_meaning_that_ends_as_a_sentence():
 
 def test_parts_have_titles():
     titles = [part.title for part in describe_parts([SquareOptions])]
-    assert titles[0] == "Run" and titles[-1] == "Squares" and len(titles) == 14
+    assert titles[0] == "Run" and titles[-1] == "Squares" and len(titles) == 15
     assert describe_parts([CubeOptions])[-1].title == "CubeOptions"
 
 
