@@ -26,7 +26,7 @@ def tune(monkeypatch, tmp_path):
         seconds_left = 75.0
         refused = ()
 
-        def __init__(self, command, output, budget_s):
+        def __init__(self, command, output, budget_s, *, may_change_learning):
             self.num_runs = 0
             self.kept = []
             self.problems = dict(self.refused)
