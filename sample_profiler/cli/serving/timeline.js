@@ -79,17 +79,19 @@ function paint() {
   for (const {row, title, y} of places) {
     const top = y - shift;
     if (top > height || top + ROW < 0) continue;
-    if (title) { pen.fillStyle = ink; pen.fillText(title, 4, top - TITLE / 2); }
+    let painted = pen.fillStyle = ink;
+    if (title) pen.fillText(title, 4, top - TITLE / 2);
     // Thousands of passes in one pixel are painted once: those that end in it are searched over, not looked at.
     for (let i = search(row.ends, from), right = 0; i < row.begins.length && row.begins[i] < to;) {
       const begin = Math.max(0, (row.begins[i] - from) * perUs), end = Math.min(width, (row.ends[i] - from) * perUs);
       const name = timeline.names[row.names[i]];
-      pen.fillStyle = name.startsWith("wait") ? "#b9bec6" : COLORS[row.names[i] % COLORS.length];
+      const color = name.startsWith("wait") ? "#b9bec6" : COLORS[row.names[i] % COLORS.length];
+      if (color !== painted) pen.fillStyle = painted = color; // setting it takes longer than painting
       pen.fillRect(begin, top, Math.max(1, end - begin - .5), ROW - 1);
       right = Math.max(begin + 1, end);
       i = end < begin + 1 ? Math.max(i + 1, search(row.ends, from + right / perUs)) : i + 1;
       if (end - begin > 30) {
-        pen.fillStyle = name.startsWith("wait") ? "#333" : "#fff";
+        pen.fillStyle = painted = name.startsWith("wait") ? "#333" : "#fff";
         pen.save();
         pen.beginPath();
         pen.rect(begin, top, end - begin - 3, ROW);
