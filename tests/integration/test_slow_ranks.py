@@ -21,6 +21,7 @@ import gymnasium
 
 import sample_profiler
 
+os.environ |= {"LOCAL_WORLD_SIZE": "1", "GLOO_SOCKET_IFNAME": "lo"}  # as if each had a machine
 IS_LAST, INJECTED = os.environ["RANK"] == "1", os.environ["INJECTED"]
 
 

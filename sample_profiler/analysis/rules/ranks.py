@@ -6,7 +6,7 @@ from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
 from sample_profiler.vocabulary import ADDING_UP_RATIO, ALL_REDUCE, FOR_RANKS, SLOWEST_RANK, SLOWEST_RANK_IN_STEPS
 
-__all__ = ["adding_up", "all_reduce_share", "slow_rank"]
+__all__ = ["adding_up", "all_reduce_share", "slow_in_steps", "slow_rank"]
 
 
 def slow_rank(run: JudgedRun) -> Finding | None:
@@ -29,6 +29,29 @@ def slow_rank(run: JudgedRun) -> Finding | None:
     return Finding("ranks", learner.name, f"Another rank is the limit: all wait for {slowest}", evidence, advice)
 
 
+def slow_in_steps(run: JudgedRun) -> Finding | None:
+    """The Learner has computed its gradients, and waits for those of another rank."""
+    learner = run.learner
+    if learner is None:
+        return None
+    share, _ = all_reduce_share(learner)
+    waits = share * (1 - learner.gauges.get(ADDING_UP_RATIO, 1.0))
+    if waits < MUCH or waits < run.learner_waits:
+        return None
+    slowest = f"rank {learner.gauges[SLOWEST_RANK_IN_STEPS]:.0f}"
+    evidence = [
+        f"{learner.name} adds up over the ranks for {percent(share)} of the time, which takes {slowest} "
+        f"{percent(share - waits)}",
+        f"{percent(waits)} of the time it waits in optimizer steps until {slowest} has its gradients, too",
+        *run.describe_waits_for_learner(),
+    ]
+    change = f"look at the report of {slowest}: what keeps its Learner from the processor, or from the GPU"
+    why = "all train as quickly as the slowest of them"
+    advice = [Advice(change, why, run.gain(1 / max(1 - waits, LITTLE), 0.1))]
+    headline = f"Another rank is the limit: all wait for {slowest} in each step"
+    return Finding("ranks", learner.name, headline, evidence, advice)
+
+
 def adding_up(run: JudgedRun) -> Finding | None:
     """The Learner sets the pace, and adding up gradients over the ranks is much of its work."""
     learner = run.learner
@@ -37,9 +60,6 @@ def adding_up(run: JudgedRun) -> Finding | None:
     share, number = all_reduce_share(learner)
     if share < MUCH or not number:
         return None
-    waits = share * (1 - learner.gauges.get(ADDING_UP_RATIO, 1.0))
-    if waits >= MUCH:
-        return _slow_in_steps(run, learner, share, waits)
     each_ms = 1000 * share * run.facts.seconds / number
     evidence = [
         f"{learner.name} adds up over the ranks for {percent(share)} of the time: {each_ms:.2f} ms each time",
@@ -55,22 +75,6 @@ def adding_up(run: JudgedRun) -> Finding | None:
     ]
     headline = "Adding up gradients is the limit: the ranks wait for the network, or for the slowest in each step"
     return Finding("all-reduce", learner.name, headline, evidence, advice)
-
-
-def _slow_in_steps(run: JudgedRun, learner: ComponentLoad, share: float, waits: float) -> Finding:
-    """The Learner has computed its gradients, and waits for those of another rank."""
-    slowest = f"rank {learner.gauges[SLOWEST_RANK_IN_STEPS]:.0f}"
-    evidence = [
-        f"{learner.name} adds up over the ranks for {percent(share)} of the time, which takes {slowest} "
-        f"{percent(share - waits)}",
-        f"{percent(waits)} of the time it waits in optimizer steps until {slowest} has its gradients, too",
-        *run.describe_waits_for_learner(),
-    ]
-    change = f"look at the report of {slowest}: what keeps its Learner from the processor, or from the GPU"
-    why = "all train as quickly as the slowest of them"
-    advice = [Advice(change, why, run.gain(1 / max(1 - waits, LITTLE), 0.1))]
-    headline = f"Another rank is the limit: all wait for {slowest} in each step"
-    return Finding("ranks", learner.name, headline, evidence, advice)
 
 
 def all_reduce_share(learner: ComponentLoad) -> tuple[float, int]:
