@@ -55,13 +55,13 @@ _LARGE_INPUT = 30.0  # inputs that are normalized are about 1
 _DEAD = 0.9  # of the inputs: a few that never change are padding
 _UNCHANGED = 0.5  # of the steps
 _FEWEST_STARTS, _FEWEST_DISTINCT, _REPEATED, _STILL_NEW = 40, 8, 1.8, 0.7
-_FEWEST_RETURNS = 8  # two seconds apart
+_FEWEST_RETURNS = 8  # one second apart, or more
 _STALE_DATASETS, _STALE_STEPS = 5.0, 15.0
 _FAR, _MUCH_CLIPPED = 0.08, 0.35  # KL divergence of a policy from the one that acted; share of clipped ratios
 _RANDOM, _STRONG_BONUS = 0.7, 0.03  # of the largest entropy; ten times what the flag is by default
 _GROWN = 0.5  # of an entropy of continuous actions, since the beginning
 _COLLAPSED = 0.02  # of the largest entropy
-_HARDLY, _SMALL_RATE = 1e-5, 1e-5  # KL divergence of a policy that stays where it is; a learning rate below any usual
+_HARDLY, _SMALL_RATE = 1e-5, 3e-6  # KL divergence of a policy that stays where it is; a learning rate below any usual
 _TINY = 1e-6
 _SHORT, _LONG = 10.0, 5.0  # steps that rewards count for; an episode in such horizons
 
