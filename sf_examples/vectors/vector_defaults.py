@@ -20,7 +20,7 @@ VECTOR_DEFAULTS = {key: value for key, value in GYM_DEFAULTS.items() if key != "
 }
 """What such families have instead of the flags' own defaults. Sampling and training take turns in any case."""
 
-TASK_DEFAULTS = {"CartPole": {"exploration_loss_coeff": 0.0, "max_grad_norm": 0.5}}
+TASK_DEFAULTS: dict[str, dict[str, Any]] = {"CartPole": {"exploration_loss_coeff": 0.0, "max_grad_norm": 0.5}}
 """What some environments have instead of that, by id without version: as they were found to be learned soonest."""
 
 
