@@ -110,6 +110,7 @@ def slow_environment(run: JudgedRun) -> Finding | None:
     evidence = [
         f"its steps take {ratio:.1f} times as long as those of the {max(1, run.num_envs - 1)} others of {worker.name}",
         f"they are {percent(share)} of that worker's env_step, which is {percent(stepping)} of its time",
+        *run.describe_sleeps(worker),
     ]
     change = f"look at what environment {env} does otherwise"
     if alike:
@@ -137,6 +138,7 @@ def slow_worker(run: JudgedRun) -> Finding | None:
     evidence = [
         f"a step of its environments takes {1000 * steps_s[load.name]:.2f} ms, of the others {1000 * others_s:.2f} ms",
         f"env_step is {percent(stepping)} of its time",
+        *run.describe_sleeps(load),
     ]
     if alike := sorted(slow - {load.name}):
         evidence.append(f"workers that are slow, too: {', '.join(alike)}")

@@ -47,6 +47,14 @@ def test_one_of_eight_workers_adds_an_eighth_at_most(gauges):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("gauges", [SLOW_ENV, {}])
+def test_what_a_straggler_sleeps_for_is_told(gauges):
+    loads = [straggler(asleep=0.8, **gauges), *others(7), inference(0.3), learner(0.5)]
+    verdict = judge_run(*loads, machine_busy=0.5, num_cores=16, sleeps={"RolloutWorker": {"timer": 0.1}})
+    told = "RolloutWorker_w0 sleeps 80 % of the time in its work: for a moment to come (sleep) 100 %"
+    assert told in verdict.evidence
+
+
 def test_one_of_very_many_workers_is_not_worth_naming():
     loads = [straggler(**SLOW_ENV), *others(40), inference(0.3), learner(0.5)]
     assert judge_run(*loads, machine_busy=0.5, num_cores=64).cause != "slow environment"
