@@ -17,6 +17,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import torch
+from matching_env import MatchingEnv
 from sample_factory.algo.utils.rl_utils import prepare_and_normalize_obs
 from sample_factory.cfg.arguments import load_from_checkpoint, parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
@@ -60,6 +61,18 @@ RUNS = {
         BUTTONS,
         ["--use_rnn=False", "--lr_schedule=kl_adaptive_epoch", "--normalize_returns=False", "--normalize_input=False"],
     ),
+    "matching": (
+        VECTOR,
+        BUTTONS,
+        [
+            "--use_rnn=False",
+            "--encoder_mlp_layers",
+            "16",
+            "--learning_rate=0.003",
+            "--train_for_env_steps=6000",
+            "--save_best_after=100000",
+        ],
+    ),
     "two_policies": (VECTOR, BUTTONS, ["--use_rnn=False", "--num_policies=2"]),
 }
 
@@ -91,6 +104,8 @@ class RandomEnv(gymnasium.Env):
 
 
 def make(name, _cfg, _env_config, _render_mode=None):
+    if name == "matching":
+        return MatchingEnv()
     observation_space, action_space, _ = RUNS[name]
     return RandomEnv(observation_space, action_space)
 
@@ -150,6 +165,29 @@ def play(name: str, folder: Path, policy: int) -> dict[str, np.ndarray]:
     return {key: np.stack(values) for key, values in kept.items()}
 
 
+def returns_of(name: str, folder: Path, num_episodes: int = 200) -> np.ndarray:
+    """Return the returns of episodes in which the policy's actions are drawn, as while it was trained."""
+    cfg = load_from_checkpoint(options(name, folder, evaluation=True))
+    env = make(name, None, None)
+    model = create_actor_critic(cfg, gymnasium.spaces.Dict({"obs": env.observation_space}), env.action_space)
+    model.eval()
+    (path,) = (folder / name / "checkpoint_p0").glob("checkpoint_*.pth")
+    model.load_state_dict(torch.load(path, weights_only=False)["model"])
+    states, returns = torch.zeros(1, get_rnn_size(cfg)), []
+    torch.manual_seed(0)
+    for episode in range(num_episodes):
+        observation, _ = env.reset(seed=episode)
+        is_over, earned = False, 0.0
+        while not is_over:
+            with torch.no_grad():
+                normalized = prepare_and_normalize_obs(model, {"obs": torch.from_numpy(observation[None])})
+                action = int(model(normalized, states)["actions"])
+            observation, reward, is_over, _, _ = env.step(action)
+            earned += reward
+        returns.append(earned)
+    return np.array(returns)
+
+
 def forget_moments(folder: Path) -> None:
     """Leave out what takes most of the room in large checkpoints: the optimizer's state, and the best policy."""
     for path in folder.glob("checkpoint_p*/*.pth"):
@@ -177,7 +215,10 @@ def main() -> None:
         run_rl(options(name, folder))
         for policy_folder in (folder / name).glob("checkpoint_p*"):
             policy = int(policy_folder.name.removeprefix("checkpoint_p"))
-            np.savez_compressed(policy_folder / "outputs.npz", **play(name, folder, policy))
+            told = play(name, folder, policy)
+            if name == "matching":
+                told["returns"] = returns_of(name, folder)
+            np.savez_compressed(policy_folder / "outputs.npz", **told)
         forget_paths(folder / name / "config.json", folder, Path.cwd())
         if "conv" in name or "resnet" in name or "two_keys" in name:
             forget_moments(folder / name)

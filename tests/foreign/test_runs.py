@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 import torch
 
+from sample_profiler import RunObserver, train
+from sample_profiler.components.messages import EpisodesFinished
 from sample_profiler.config import load_config
-from sample_profiler.envs import EnvSpec
+from sample_profiler.envs import EnvSpec, register_env, registry
 from sample_profiler.errors import CheckpointError, UsageError
 from sample_profiler.foreign.runs import import_run
 from sample_profiler.ppo.named_moments import indexed_state
 from sample_profiler.run.layout.factories import make_network
 from sample_profiler.storage.checkpoints import CheckpointFolder
+from tests.foreign.matching_env import MatchingEnv
 
 RUNS = Path(__file__).parent / "sample_factory_runs"
 VECTOR = gymnasium.spaces.Box(-1, 1, (5,), np.float32)
@@ -34,6 +37,7 @@ SPACES = {
     "convnet_atari": ({"obs": IMAGE}, BUTTONS),
     "resnet": ({"obs": IMAGE}, BUTTONS),
     "adaptive_rate": ({"obs": VECTOR}, BUTTONS),
+    "matching": ({"obs": VECTOR}, BUTTONS),
     "two_policies": ({"obs": VECTOR}, BUTTONS),
 }
 
@@ -69,6 +73,40 @@ def test_outputs_are_those_of_the_original_over_50_recurrent_steps(name, tmp_pat
             np.testing.assert_allclose(values, expected["values"][step], atol=1e-5, rtol=1e-5)
             if "gru" in name or "lstm" in name:
                 np.testing.assert_allclose(states, expected["states"][step], atol=1e-5, rtol=1e-5)
+
+
+class Returns(RunObserver):
+    """Collects the returns of episodes, in the order in which they were reported."""
+
+    def __init__(self):
+        self.returns = []
+
+    def on_init(self, runner):
+        runner.register_message_handler(EpisodesFinished, self.take)
+
+    def take(self, runner, message):
+        self.returns += [episode.episode_return for episode in message.episodes]
+
+
+@pytest.mark.whole_run
+def test_training_goes_on_at_the_return_that_the_original_had_come_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("matching", lambda *_, **__: MatchingEnv())
+    import_run(RUNS / "matching", tmp_path / "matching")
+    before, expected = (
+        checkpoint_of(tmp_path / "matching"),
+        np.load(RUNS / "matching" / "checkpoint_p0" / "outputs.npz"),
+    )
+    reached = float(expected["returns"].mean())
+    assert reached > 5, "of 10, and 2.5 by guessing"
+    observer, place = Returns(), [f"--train_dir={tmp_path}", "--experiment=matching"]
+    goal = before["frames"] + 6000
+    assert train(["--env=matching", *place, f"--train_for_env_steps={goal}"], observers=[observer]) == 0
+    first, last = observer.returns[:100], observer.returns[-100:]
+    assert abs(np.mean(first) - reached) < 1, "where the original had come to, or a little further"
+    assert np.mean(last) > np.mean(first), "and it learns from there"
+    after = checkpoint_of(tmp_path / "matching")
+    assert after["frames"] >= goal and after["optimizer_steps"] > before["optimizer_steps"]
 
 
 def test_counts_rate_and_best_reward_go_on(tmp_path):
