@@ -23,6 +23,7 @@ from sample_profiler.vocabulary import (
 __all__ = ["facts_of_run"]
 
 _NOTHING = TreeNode()
+_COMPILE = "compile_simulator"  # in the first reset, of families whose simulators are compiled
 _START_BLOCKS = frozenset({"start_up", MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
 """What components do before they take part in the run, at the top of their trees."""
 
@@ -53,7 +54,8 @@ def _start_steps(session: Session, steady: Session) -> StartSteps:
             reset = record.trees[name].children.get(ENV_RESET, _NOTHING)
             first = reset.children.get(ENV_STEP, _NOTHING).statistics
             later, after = _rollout_steps(record, name), in_steady.get(name, _NOTHING)
-            resets_ns = reset.statistics.total_ns - first.total_ns + _resets_ns(later) - _resets_ns(after)
+            compile_ns = reset.children.get(_COMPILE, _NOTHING).statistics.total_ns
+            resets_ns = reset.statistics.total_ns - first.total_ns - compile_ns + _resets_ns(later) - _resets_ns(after)
             found.append(
                 StartSteps(
                     first.count,

@@ -170,11 +170,17 @@ def test_a_run_leaves_its_configuration_and_a_log_with_trees_and_accounts_behind
     assert "Batcher 0 profile" in log
     *_, collected, told = log.splitlines()
     assert collected.endswith("Collected {0: 5120}, FPS: 512.3")
-    assert f"Next: {folder}/report.html shows what limited it; the same command with more --train_for_env_steps" in told
+    assert f"Next: {folder}/report.html shows what limited it; the same command goes on from here; " in told
     assert f"sample-profiler export {folder} writes" in told
     assert "Where the time went:" in (folder / "log.txt").read_text()
     assert "Collected {0: 5120}, FPS: 512.3" in capsys.readouterr().out
     assert not (folder / "benchmark.json").exists()
+
+
+def test_what_can_be_done_next_follows_from_how_the_run_has_ended(start, tmp_path):
+    assert start("--train_for_env_steps=5000", "--restart_behavior=overwrite") == 0
+    told = (tmp_path / "mine" / "log.txt").read_text().splitlines()[-1]
+    assert "the same command with --restart_behavior=resume and more --train_for_env_steps goes on from here" in told
 
 
 def test_the_log_file_can_be_switched_off(start, tmp_path):

@@ -11,11 +11,12 @@ from typing import Any
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.vocabulary import LEARNING_FIGURES
 
-__all__ = ["LearningFacts", "learning_facts"]
+__all__ = ["RETURNS", "RETURN_DEVIATION", "LearningFacts", "learning_facts"]
 
 _FEWEST = 4  # of the points of a figure: two seconds apart
-_EPISODES = ("episode_return", "episode_length")
-_OF_POLICY = "_policy_"
+RETURNS, RETURN_DEVIATION = "episode_return", "episode_return_deviation"
+_EPISODES = (RETURNS, RETURN_DEVIATION, "episode_length")
+_OF_POLICY, _DEVIATION = "_policy_", "_deviation"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class LearningFacts:
 
     Attributes:
         policy: its number.
-        figures: of `vocabulary.LEARNING_FIGURES`, and return and length of episodes, over time, by name.
+        figures: of `vocabulary.LEARNING_FIGURES`, and return of episodes, its deviation and their length, over time,
+            by name.
         config: values of the run's flags.
     """
 
@@ -69,7 +71,8 @@ def learning_facts(session: Session) -> list[LearningFacts]:
     history = session.run.get("history")
     found: dict[int, dict[str, list[float]]] = {}
     for name, points in history.items() if isinstance(history, dict) else ():
-        figure, is_one, policy = str(name).rpartition(_OF_POLICY)
+        figure, is_one, policy = str(name).removesuffix(_DEVIATION).rpartition(_OF_POLICY)
+        figure += _DEVIATION if str(name).endswith(_DEVIATION) else ""
         is_known = figure in (*LEARNING_FIGURES, *_EPISODES)
         if is_one and is_known and policy.isdecimal() and len(policy) < 9 and (values := _values(points)):
             found.setdefault(int(policy), {})[figure] = values

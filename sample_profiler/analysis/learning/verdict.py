@@ -6,11 +6,12 @@ and one that learns nothing may have a task that is too hard.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from sample_profiler.analysis.learning.facts import LearningFacts, learning_facts
+from sample_profiler.analysis.learning.facts import RETURN_DEVIATION, RETURNS, LearningFacts, learning_facts
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.vocabulary import (
     BAD_STEPS,
@@ -138,10 +139,13 @@ def _no_rewards(facts: LearningFacts) -> LearningProblem | None:
 
 
 def _equal_returns(facts: LearningFacts) -> LearningProblem | None:
-    returns, share = facts.figures.get("episode_return", ()), facts.late(ENTROPY_SHARE)
+    returns, share = facts.figures.get(RETURNS, ()), facts.late(ENTROPY_SHARE)
     if len(returns) < _FEWEST_RETURNS or share is None or share < _RANDOM:  # one that has learned may always win
         return None
     if not facts.largest(REWARD_NONZERO, 0.0) or max(returns) - min(returns) > _TINY * max(map(abs, returns)):
+        return None
+    # Means are equal, too, where what one agent gains another one loses.
+    if max(facts.figures.get(RETURN_DEVIATION, (math.inf,))) > _TINY * max(map(abs, returns)):
         return None
     evidence = (
         f"the return of all episodes has been {returns[-1]:g} from the beginning on",

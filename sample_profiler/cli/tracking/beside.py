@@ -52,7 +52,7 @@ class _TrackerProcess:
         self.has_ended = False
         self._told = b""
         folder.tracking(name).mkdir(parents=True, exist_ok=True)
-        with folder.tracking_log(name).open("wb") as log:
+        with folder.tracking_log(name).open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sample_profiler.trackers", name, os.fspath(folder.path)],
                 bufsize=0,

@@ -72,12 +72,19 @@ def conclude(config: Config, folder: Path, result: RunResult) -> None:
         # Once more at the very end, where it is looked for: trees and tables came in between.
         logger.error("The run failed: %s: %s", result.failure.component, result.failure.message)
     elif result.fps and not result.keeps_earlier:
-        logger.info("%s", _what_next(RunFolder(folder), result))
+        logger.info("%s", _what_next(config, RunFolder(folder), result))
 
 
-def _what_next(folder: RunFolder, result: RunResult) -> str:
+def _what_next(config: Config, folder: RunFolder, result: RunResult) -> str:
     """Return what somebody may do with a run that has ended in order."""
-    more = "" if result.interrupted_by is not None else " with more --train_for_env_steps"
+    reached = [each["frames"] for each in result.goals.facts.get("stop_at", ())]
+    changes = {
+        "--restart_behavior=resume": config.run.restart_behavior != "resume",
+        "more --train_for_env_steps": min(result.frames.values()) >= config.saving.train_for_env_steps,
+        "another --stop_at": bool(reached) and None not in reached,
+    }
+    words = " and ".join(change for change, is_due in changes.items() if is_due)
+    more = f" with {words}" if words else ""
     return (
         f"Next: {printable(str(folder.report))} shows what limited it; the same command{more} goes on from here; "
         f"sample-profiler export {printable(shlex.quote(str(folder.path)))} writes the policy for other programs"

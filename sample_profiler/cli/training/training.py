@@ -84,7 +84,9 @@ def _train(
     config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
     if config.remote.backend == "ray":
         config = _fit_to_remote_sampling(config, place)
-    config = with_usable_trackers(_with_absolute_profile_dir(_with_seed(config)))
+    config = _with_absolute_profile_dir(_with_seed(config))
+    if place.is_first:  # no other rank tells a tracker
+        config = with_usable_trackers(config)
     config = place.name_run(config, newest_steps(config.run.folder, config.sampling.num_policies))
     if not config.sampling.serial_mode:
         check_main_module()

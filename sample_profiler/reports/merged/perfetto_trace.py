@@ -1,4 +1,4 @@
-"""Perfetto's own format, protocol buffers, of the events of a Chrome trace: half as large, and quicker to open.
+"""Perfetto's own format, protocol buffers, of the events of a Chrome trace: a third as large, and quicker to open.
 
 Written here and not by a library: it takes three of the four kinds of fields that there are, and a million passes make
 three million messages, each of them a few bytes that are put together. The numbers of fields are those of Perfetto's

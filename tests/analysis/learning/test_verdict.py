@@ -39,7 +39,8 @@ def session_of(config=None, policy=0, **figures):
     history = {}
     for name, value in (HEALTHY | figures).items():
         first, last = value if isinstance(value, tuple) else (value, value)
-        history[f"{name}_policy_{policy}"] = [(2.0 * i, first + (last - first) * i / 9) for i in range(10)]
+        figure, deviation, _ = name.partition("_deviation")
+        history[f"{figure}_policy_{policy}{deviation}"] = [(2.0 * i, first + (last - first) * i / 9) for i in range(10)]
     return Session(0.0, run={"history": history}, config=CONFIG | (config or {}))
 
 
@@ -55,6 +56,8 @@ def test_nothing_is_said_of_healthy_training():
     # One that wins each time, and one that has nothing more to learn.
     assert judge_learning(session_of(entropy_share=0.2, episode_return=500.0)) == []
     assert judge_learning(session_of(update_kl=1e-7, clip_share=0.0)) == []
+    # Agents that play against each other: what one gains another one loses.
+    assert judge_learning(session_of(episode_return=0.0, episode_return_deviation=9.0)) == []
     many = {"num_epochs": 10, "num_batches_per_epoch": 4}
     assert judge_learning(session_of(many, policy_lag_mean=60.0, update_kl=0.02)) == []
 
@@ -69,7 +72,7 @@ def test_nothing_is_said_of_runs_that_tell_nothing_or_somebody_elses():
     ("config", "figures", "cause", "flag"),
     [
         ({}, {"bad_steps": 0.012}, "bad numbers", "--on_bad_numbers"),
-        ({}, {"episode_return": -200.0}, "equal returns", "doctor"),
+        ({}, {"episode_return": -200.0, "episode_return_deviation": 0.0}, "equal returns", "doctor"),
         ({"learning_rate": 1e-6}, {"update_kl": 1e-7, "clip_share": 0.0}, "learning rate", "larger --learning_rate"),
         ({"num_epochs": 20}, {"update_kl": 0.5, "clip_share": 0.7}, "learning rate", "fewer --num_epochs (20 now)"),
         ({"reward_clip": 1e-6}, {"reward_clipped": 1.0, "reward_left": 1e-6}, "clipped rewards", "--reward_clip"),
