@@ -16,6 +16,7 @@ NAMES = {name: value for name, value in vars(vocabulary).items() if name.isupper
 RECORDING = ("collector", "components", "envs", "ppo", "run", "runtime")
 READING = ("analysis", "reports")
 ALSO_WORDS = {
+    "actors",
     "batcher",
     "components",
     "device",

@@ -127,7 +127,7 @@ DEFAULTS = {
     "profile_dir": "", "flight_recorder_mb": 8.0, "timeline_seconds": "", "profile_device": "events",
     "train_for_env_steps": 10**10, "train_for_seconds": 1e10, "save_every_sec": 120.0, "keep_checkpoints": 2,
     "metrics_port": 0, "alert_command": "", "alert_webhook": "", "rank_timeout": 600.0, "backend": "local",
-    "ray_address": "", "ray_actors": 1, "ray_actor_cpus": -1, "stop_at": "", "thresholds": "",
+    "ray_address": "", "ray_actors": 1, "max_nodes": 0, "ray_actor_cpus": -1, "stop_at": "", "thresholds": "",
     "track": ("tensorboard",), "track_project": "sample_profiler", "track_timeout": 10.0, "with_wandb": False,
     "wandb_user": None, "wandb_project": "sample_factory", "wandb_group": None, "wandb_job_type": "SF",
     "wandb_tags": (), "wandb_dir": "./wandb",
