@@ -9,11 +9,20 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-__all__ = ["ParallelAgents", "is_parallel"]
+__all__ = ["ParallelAgents", "is_parallel", "takes_turns"]
 
 
 def is_parallel(env: Any) -> bool:
     """Tell whether an environment has PettingZoo's parallel interface: its spaces are asked for agent by agent."""
+    return _is_of_pettingzoo(env) and not takes_turns(env)
+
+
+def takes_turns(env: Any) -> bool:
+    """Tell whether an environment has PettingZoo's other interface, in which one agent after another has a turn."""
+    return _is_of_pettingzoo(env) and hasattr(env, "agent_iter")
+
+
+def _is_of_pettingzoo(env: Any) -> bool:
     return hasattr(env, "possible_agents") and callable(getattr(env, "observation_space", None))
 
 

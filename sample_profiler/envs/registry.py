@@ -17,9 +17,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sample_profiler.envs.images.pixel_order import ChannelsMoved
-from sample_profiler.envs.pettingzoo import ParallelAgents, is_parallel
+from sample_profiler.envs.pettingzoo import ParallelAgents, is_parallel, takes_turns
 from sample_profiler.envs.vector import OnlyMember, VectorAgents, is_vector
-from sample_profiler.errors import EnvError, UnknownEnvError
+from sample_profiler.errors import EnvContractError, EnvError, UnknownEnvError
 from sample_profiler.portable import pack_function, unpack_function
 
 if TYPE_CHECKING:
@@ -137,10 +137,17 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
 
     Raises:
         UnknownEnvError: Nothing is registered under that name.
-        EnvContractError: It is a vector that does not say how many members it has.
+        EnvContractError: It is a vector that does not say how many members it has, or its agents take turns.
     """
     env = _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
-    env = ParallelAgents(env) if is_parallel(env) else env
+    if takes_turns(env):
+        raise EnvContractError(
+            f"environment {full_env_name}: its agents take turns (agent_iter), and here all act at once: return "
+            "pettingzoo.utils.conversions.aec_to_parallel(env), or its parallel_env()"
+        )
+    if is_parallel(env):
+        agents = ParallelAgents(env)
+        env = OnlyMember(agents) if agents.num_agents == 1 else agents
     if getattr(cfg, "batched_sampling", False) and is_vector(env):
         vector = VectorAgents(env, full_env_name)
         env = OnlyMember(vector) if vector.num_agents == 1 else vector

@@ -39,6 +39,8 @@ from sample_profiler.vocabulary import SIMULATE
 if TYPE_CHECKING:
     import torch
 
+    from sample_profiler.envs.pettingzoo import ParallelAgents
+
 __all__ = ["OnlyMember", "VectorAgents", "is_vector"]
 
 
@@ -348,11 +350,11 @@ class OnlyMember:
         metadata: The vector's own.
     """
 
-    def __init__(self, vector: VectorAgents) -> None:
+    def __init__(self, vector: VectorAgents | ParallelAgents) -> None:
         """Take it out of a vector.
 
         Args:
-            vector: Of one member.
+            vector: Of one member; or the only agent of several that there could be.
         """
         self._vector = vector
         self.observation_space = vector.observation_space

@@ -52,6 +52,9 @@ class Follower:
         self._warn = warn
         self._state_path = folder.tracking_state(name)
         self._files = folder.tracking_files(name)
+        # Of whichever attempt succeeds: one that seemed to fail may have begun a run.
+        name_of_run = re.sub(r"[^A-Za-z0-9_.-]", "_", folder.path.name)[-_LONGEST_NAME:]
+        self._new_id = f"{name_of_run}_{uuid.uuid4().hex[:8]}"
         self._tracker: Tracker | None = None
         self._state = TrackingState()
         self._num_failed = 0
@@ -86,9 +89,8 @@ class Follower:
         """Return the tracker, which is made when it is reached for the first time."""
         if self._tracker is None:
             self._state = TrackingState.load(self._state_path)
-            name, flags = self._folder.path.name, flags_to_tell(self._folder)
-            new_id = f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[-_LONGEST_NAME:]}_{uuid.uuid4().hex[:8]}"
-            run = TrackedRun(str(flags["experiment"]), new_id, self._state.run_id, self._state.num_points, flags)
+            flags, known = flags_to_tell(self._folder), self._state
+            run = TrackedRun(str(flags["experiment"]), self._new_id, known.run_id, known.num_points, flags)
             self._tracker = self._make(run, self._files)
             self._state.run_id = self._tracker.run_id
             self._state.save(self._state_path)

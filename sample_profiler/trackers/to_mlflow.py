@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import mlflow
 from mlflow.entities import Metric, Param
+from mlflow.exceptions import MlflowException
 
 from sample_profiler.trackers.tracker import Outcome, Point, TrackedRun, ending_of
 
@@ -38,17 +39,19 @@ class MlflowTracker:
     def __init__(self, run: TrackedRun, folder: Path) -> None:
         os.environ |= {name: value for name, value in _PATIENCE.items() if name not in os.environ}
         self._folder = folder
+        self._flags: dict[str, object] = dict(run.config)  # that are still to be added
         self._client = mlflow.MlflowClient()
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or str(run.config["track_project"])
         experiment_id = mlflow.set_experiment(name).experiment_id
         if run.earlier_id:
-            self._client.update_run(run.earlier_id, status="RUNNING")
+            self._go_on(run.earlier_id)
+        # All else may fail and be tried again: with this, one more run would begin each time.
         self.run_id: str = run.earlier_id or self._client.create_run(experiment_id, run_name=run.name).info.run_id
-        self._add_parameters(run)
         self.place = f"run {self.run_id} of the experiment {name}, {mlflow.get_tracking_uri()}"
 
     def log(self, points: Sequence[Point]) -> None:
         """Take points, in order."""
+        self._add_parameters()
         metrics = [
             Metric(_allowed(name), value, round(point.time_s * 1000), point.step)
             for point in points
@@ -71,12 +74,24 @@ class MlflowTracker:
         """Say how the run has ended; all else has arrived."""
         self._client.set_terminated(self.run_id, _STATUS[outcome])
 
-    def _add_parameters(self, run: TrackedRun) -> None:
+    def _go_on(self, run_id: str) -> None:
+        try:
+            self._client.update_run(run_id, status="RUNNING")
+        except MlflowException as error:
+            raise RuntimeError(
+                f"run {run_id} cannot be gone on with in {mlflow.get_tracking_uri()}: set MLFLOW_TRACKING_URI to the "
+                f"store that it was begun in, or start where that was: {error}"
+            ) from error
+
+    def _add_parameters(self) -> None:
         """Add the flags that are not there yet: parameters cannot change, and a run that is resumed may have others."""
+        if not self._flags:
+            return
         known = self._client.get_run(self.run_id).data.params
-        new = [Param(name, str(value)[:_LONGEST_VALUE]) for name, value in run.config.items() if name not in known]
+        new = [Param(name, str(value)[:_LONGEST_VALUE]) for name, value in self._flags.items() if name not in known]
         for part in _parts(new, _MOST_PARAMETERS):
             self._client.log_batch(self.run_id, params=part)
+        self._flags = {}
 
     def _add_picture(self, name: str, step: int, picture: bytes) -> None:
         path = self._folder / f"{step}{ending_of(picture)}"

@@ -11,6 +11,7 @@ from sample_profiler.compat.environments.pettingzoo import PettingZooParallelEnv
 from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env, make_env, register_env, registry
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.errors import EnvContractError
 
 MASKED = spaces.Dict(
     {"observation": spaces.Box(0, 9, (1,), np.float32), "action_mask": spaces.Box(0, 1, (3,), np.int8)}
@@ -97,3 +98,34 @@ def test_those_of_sample_factory_begin_anew_within_the_step_that_ends_an_episode
     assert [not info["is_active"] for info in steps[3][-1]] == [False, False, True], "as the next episode begins"
     (first,) = agents.begin_episodes([0])
     assert first["obs"].tolist() == [0, 0]
+
+
+class Alone(Chase):
+    possible_agents = ("sheep",)
+
+    def reset(self, seed=None, options=None):
+        shown, infos = super().reset(seed, options)
+        self.agents = ["sheep"]
+        return {"sheep": shown["sheep"]}, {"sheep": infos["sheep"]}
+
+    def step(self, actions):
+        return tuple({"sheep": each["sheep"]} for each in super().step(actions))
+
+
+def test_an_only_agent_is_an_environment_of_one(monkeypatch):
+    monkeypatch.setattr(registry, "_makers", {})
+    register_env("alone", lambda *_, **__: Alone())
+    env = make_env("alone", parse_config(["--env=alone"]), None)
+    assert inspect_env(env, "alone").num_agents == 1
+    observation, _ = env.reset(seed=3)
+    assert set(observation) == {"obs", "action_mask"}
+    observation, reward, terminated, truncated, _ = env.step(2)
+    assert (observation["obs"].tolist(), reward, terminated, truncated) == ([1.0], 1.0, False, False)
+
+
+def test_agents_that_take_turns_are_refused_with_the_cure(monkeypatch):
+    monkeypatch.setattr(registry, "_makers", {})
+    monkeypatch.setattr(Chase, "agent_iter", lambda _: iter(()), raising=False)
+    register_env("chess", lambda *_, **__: Chase())
+    with pytest.raises(EnvContractError, match=r"chess: its agents take turns .*aec_to_parallel"):
+        make_env("chess", parse_config(["--env=chess"]), None)
