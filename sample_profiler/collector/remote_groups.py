@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +16,8 @@ from sample_profiler.config import Config
 from sample_profiler.config.seeds import derive_seed
 from sample_profiler.errors import ConfigError
 from sample_profiler.runtime.machine.ray_cluster import (
+    Places,
     as_remote,
-    find_place,
     import_ray,
     join_cluster,
     num_reserved_cpus,
@@ -43,7 +44,9 @@ class _Group:
         node: of Ray, on which it is or is to be; empty: wherever Ray has put it.
         pending: what it was asked for last and has not been seen to answer: one thing at a time, so that no more than
             a batch of it waits for the caller.
-        asked_s: when that was (monotonic clock).
+        asked_s: when that was, or when it had room to begin (monotonic clock).
+        placing: answered as soon as it has room; None: it has.
+        told_s: when it was last said that it has none.
         components: their names; None: its workers are not there yet.
         publishing: the weights that were last sent to it, until they have arrived.
         version: of these; -1: none.
@@ -55,6 +58,8 @@ class _Group:
     node: str
     pending: Any
     asked_s: float
+    placing: Any
+    told_s: float = -math.inf
     components: list[str] | None = None
     publishing: Any = None
     version: int = -1
@@ -89,6 +94,7 @@ class RemoteGroups:
         self._losses_s: deque[float] = deque()
         self._owns_cluster = join_cluster(self._ray, config)
         self._own_nodes = {self._ray.get_runtime_context().get_node_id()} if spares_own_node else set()
+        self._places = Places(self._ray, num_reserved_cpus(config), self._own_nodes)
         self._groups: deque[_Group] = deque()  # the next to be looked at first
 
     def start(self) -> None:
@@ -97,20 +103,21 @@ class RemoteGroups:
             self._groups.append(self._start(index))
 
     def await_begin(self) -> None:
-        """Wait until all groups have begun.
+        """Wait until all groups have begun; replace those that are lost meanwhile.
 
         Raises:
             CollectorError: one cannot.
         """
-        for group in self._groups:
-            group.components, group.pending = self._get(group, group.pending).components, None
+        while any(group.components is None for group in self._groups):
+            self.take(LOOK_S)
 
     def grow(self) -> None:
         """Start a group on a node that has none, as far as more are wanted; one at a time."""
         has_all = len(self._groups) >= self._config.remote.max_nodes
         if has_all or any(group.components is None for group in self._groups):
             return
-        if node := find_place(self._ray, self._config, self._taken()):
+        node = self._find_place()
+        if node and node not in self._own_nodes and all(group.node != node for group in self._groups):
             logger.info("Another node of the cluster samples from now on: actor %d", len(self._groups))
             self._groups.append(self._start(len(self._groups), node=node))
 
@@ -146,7 +153,10 @@ class RemoteGroups:
                 group.pending, group.asked_s = group.actor.collect.remote(_PATIENCE_S), time.monotonic()
 
     def take(self, timeout_s: float) -> list[tuple[int, GroupAnswer]]:
-        """Wait until a group has answered, and return which and what; replace those that are lost.
+        """Return which groups have answered, and what; replace those that are lost.
+
+        Args:
+            timeout_s: for which the first of them is waited for, and taken alone; 0: all are taken that have answered.
 
         Raises:
             CollectorError: a group has failed, or one that is lost is not to be replaced.
@@ -154,7 +164,8 @@ class RemoteGroups:
         by_answer = {group.pending: group for group in self._groups if group.pending is not None}
         if not by_answer:
             return []
-        ready, _ = self._ray.wait(list(by_answer), num_returns=1, timeout=timeout_s)
+        num_wanted = 1 if timeout_s else len(by_answer)
+        ready, _ = self._ray.wait(list(by_answer), num_returns=num_wanted, timeout=timeout_s)
         taken = [(by_answer[answer], self._take_answer(by_answer[answer])) for answer in ready]
         for group, answer in taken:
             if answer and answer.batch is not None:
@@ -205,18 +216,20 @@ class RemoteGroups:
     def _in_order(self) -> list[_Group]:
         return sorted(self._groups, key=lambda group: group.index)
 
-    def _taken(self) -> set[str]:
-        return self._own_nodes | {group.node for group in self._groups}
+    def _find_place(self) -> str:
+        return self._places.find(Counter(group.node for group in self._groups))
 
     def _start(self, index: int, num_lost: int = 0, node: str = "") -> _Group:
         """Make an actor and tell it what to be; whether there is room for it, and how it goes, is found out later."""
         config, ray = self._config, self._ray
-        node = node or find_place(ray, config, self._taken())
+        node = node or self._find_place()
+        self._places.count(node, 1)
         place = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True) if node else "SPREAD"
         run = replace(config.run, seed=derive_seed(config.run.seed or 0, index, num_lost))
         order = replace(self.order, config=replace(self.order.config, run=run))
         actor = as_remote(SamplingGroup, num_cpus=num_reserved_cpus(config), scheduling_strategy=place).remote()
-        return _Group(index, actor, node, actor.begin.remote(order), time.monotonic(), num_lost=num_lost)
+        placing, pending = actor.__ray_ready__.remote(), actor.begin.remote(order)
+        return _Group(index, actor, node, pending, time.monotonic(), placing, num_lost=num_lost)
 
     def _send_weights(self, group: _Group, *, waits: bool = False) -> None:
         if group.components is None or group.version == self._version:
@@ -242,16 +255,33 @@ class RemoteGroups:
         return said
 
     def _look_for_silent(self) -> None:
-        limit_s = self._config.faults.hang_timeout + _PATIENCE_S
-        for group in list(self._groups):
-            silent_s = time.monotonic() - group.asked_s
-            if group.pending is None or silent_s < limit_s or self._config.sampling.serial_mode:
-                continue
-            if group.components is not None:
+        self._note_placed()
+        now_s, limit_s = time.monotonic(), self._config.faults.hang_timeout + _PATIENCE_S
+        late = [group for group in self._groups if group.pending is not None and now_s - group.asked_s >= limit_s]
+        answered = self._answered([group.pending for group in late if group.placing is None])
+        for group in late:
+            silent_s = now_s - group.asked_s
+            if group.placing is not None:
+                if now_s - group.told_s >= _TOLD_S:
+                    logger.warning("Actor %d has waited for room in the cluster for %.0f s", group.index, silent_s)
+                    group.told_s = now_s
+            elif group.pending not in answered and not self._config.sampling.serial_mode:
                 self._ray.kill(group.actor)
                 self._replace(group, f"it gave no sign of life for {silent_s:.0f} s")
-            elif silent_s % _TOLD_S < LOOK_S:
-                logger.warning("Actor %d has waited for room in the cluster for %.0f s", group.index, silent_s)
+
+    def _note_placed(self) -> None:
+        """See who has got room: the time that it takes to begin counts from then on."""
+        waiting = {group.placing: group for group in self._groups if group.placing is not None}
+        for placing in self._answered(list(waiting)):
+            waiting[placing].placing, waiting[placing].asked_s = None, time.monotonic()
+
+    def _answered(self, pending: list[Any]) -> list[Any]:
+        """Return what is there by now of what groups were asked for, wherever in the cluster."""
+        if not pending:
+            return []
+        answered: list[Any]
+        answered, _ = self._ray.wait(pending, num_returns=len(pending), timeout=0, fetch_local=False)
+        return answered
 
     def _replace(self, group: _Group, why: str) -> None:
         """Put another actor in the place of a lost one.
@@ -273,6 +303,7 @@ class RemoteGroups:
         logger.warning("Actor %d is lost: %s. Another one takes its place, and begins new episodes", group.index, why)
         place = self._groups.index(group)
         self._groups.remove(group)
+        self._places.count(group.node, -1)
         self._groups.insert(place, self._start(group.index, group.num_lost + 1))
 
     def _get(self, group: _Group, answer: Any, timeout_s: float | None = None) -> Any:

@@ -49,14 +49,15 @@ class Meeting:
         state: of the one that ends most urgently; `GOES_ON`: none does.
         rank: which that is.
         slowest: the one that has waited least for the others lately.
-        slowest_in_steps: the one that has taken least time for adding up lately: it comes last there, too.
+        slowest_in_steps: the one that has taken least time for adding up lately: it comes last there, too. None: that
+            cannot be told, as of a single one, or of GPUs, which add up while their processes go on.
         adding_up_ratio: what adding up takes that one, to what it takes this rank: the rest is a wait for that one.
     """
 
     state: RankState = RankState.GOES_ON
     rank: int = 0
     slowest: int = 0
-    slowest_in_steps: int = 0
+    slowest_in_steps: int | None = None
     adding_up_ratio: float = 1.0
 
 
@@ -181,8 +182,10 @@ class ConnectedRanks(Ranks):
             self.clock.meet(came_s, left_s, *heard[0][3:])
         ending = max(range(self.size), key=lambda rank: heard[rank][0])
         slowest = min(range(self.size), key=lambda rank: heard[rank][1])
-        quickest_to_add = min(range(self.size), key=lambda rank: heard[rank][2])
         state = RankState(int(heard[ending][0]))
+        if self._device_group is not self._group:
+            return Meeting(state, ending, slowest)
+        quickest_to_add = min(range(self.size), key=lambda rank: heard[rank][2])
         ratio = heard[quickest_to_add][2] / self._adding_up_s if self._adding_up_s else 1.0
         return Meeting(state, ending, slowest, quickest_to_add, ratio)
 

@@ -106,20 +106,28 @@ class RunResult:
     goals: GoalsReport = field(default_factory=GoalsReport)
 
 
-def check_spaces(config: Config, env_spec: EnvSpec) -> None:
+def check_spaces(config: Config, env_spec: EnvSpec, *, has_remote_worker: bool = False) -> None:
     """Find what in the configuration does not fit the environment, before anything is made or overwritten.
+
+    Args:
+        config: of the run.
+        env_spec: of its environment.
+        has_remote_worker: whether trajectories of other machines come, too, by way of a RemoteSampler.
 
     Raises:
         ConfigError: with all problems.
     """
     problems: list[str] = []
     try:
-        plan = make_sampling_plan(config.sampling, env_spec.num_agents, kinds=env_spec.kinds)
+        plan = make_sampling_plan(
+            config.sampling, env_spec.num_agents, kinds=env_spec.kinds, has_remote_worker=has_remote_worker
+        )
     except ConfigError as error:
         problems += error.problems
     else:
         problems += find_excess_of_trajectories(config, env_spec, plan)
     num_copies = num_copies_in_training(config, on_cpu=is_surely_on_cpu(config.run.device))
+    num_copies += has_remote_worker  # what the RemoteSampler sends to other machines
     specs = env_spec.of_kinds()
     for spec in specs:
         problems += find_problems_of_network(config, spec, -(-config.sampling.num_policies // len(specs)), num_copies)

@@ -101,7 +101,7 @@ def test_who_comes_last_is_known_to_all() -> None:
 
 
 def test_who_is_last_in_steps_is_known_to_all_and_what_adding_up_takes_without_the_wait_for_it() -> None:
-    def step(place: RankPlace) -> tuple[int, float]:
+    def step(place: RankPlace) -> tuple[int | None, float]:
         ranks = connect(place)
         for _ in range(4):
             if place.rank == 1:
@@ -114,6 +114,17 @@ def test_who_is_last_in_steps_is_known_to_all_and_what_adding_up_takes_without_t
     assert slowest == (1, 1, 1)
     assert ratios[1] == 1.0
     assert max(ratios[0], ratios[2]) < 0.5
+
+
+def test_of_devices_whose_adding_up_nobody_waits_for_nobody_is_said_to_be_last_in_steps() -> None:
+    def step(place: RankPlace) -> tuple[int | None, float]:
+        ranks = connect(place)
+        ranks._device_group = object()  # as between GPUs: another one than that for the machine's memory
+        ranks.add_up([torch.ones(10)])
+        meeting = ranks.meet(RankState.GOES_ON)
+        return meeting.slowest_in_steps, meeting.adding_up_ratio
+
+    assert in_ranks(2, step) == [(None, 1.0)] * 2
 
 
 def test_a_lost_rank_is_an_error_of_the_others_which_says_what_to_do() -> None:

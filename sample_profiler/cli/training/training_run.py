@@ -76,7 +76,8 @@ def train_with(
     share = place.share_of(config)
     device = choose_device(config)
     env_spec = probe.spec()
-    check_spaces(share, env_spec)
+    has_remote_worker = config.remote.backend == "ray"
+    check_spaces(share, env_spec, has_remote_worker=has_remote_worker)
     allow_processes(config, len(components))
     if not config.sampling.serial_mode:
         check_portable(components)
@@ -101,7 +102,7 @@ def train_with(
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
         told = [*observers, progress, summaries, trackers, *callers]
-        make = make_remote_sampler if config.remote.backend == "ray" else None
+        make = make_remote_sampler if has_remote_worker else None
         result = execute_run(share, env_spec, device, folder, told, started_ns, probe, components, place, make)
     except BaseException:  # a second Ctrl+C, too
         end_trial(folder, has_trained=newest_steps(folder, config.sampling.num_policies) != steps)

@@ -93,11 +93,12 @@ class RankMeetings:
         if self._ranks.size == 1:
             return {}
         clock, latest = self._ranks.clock, self._latest
-        gauges = {
-            SLOWEST_RANK: float(latest.slowest),
-            SLOWEST_RANK_IN_STEPS: float(latest.slowest_in_steps),
-            ADDING_UP_RATIO: latest.adding_up_ratio,
-        }
+        gauges = {SLOWEST_RANK: float(latest.slowest)}
+        if latest.slowest_in_steps is not None:
+            gauges |= {
+                SLOWEST_RANK_IN_STEPS: float(latest.slowest_in_steps),
+                ADDING_UP_RATIO: latest.adding_up_ratio,
+            }
         if clock is not None and math.isfinite(clock.error_s):
             gauges |= {CLOCK_OFFSET_S: clock.offset_s, CLOCK_ERROR_S: clock.error_s}
         return gauges

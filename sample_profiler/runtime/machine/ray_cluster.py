@@ -1,11 +1,13 @@
-"""Owns the way into a cluster of Ray: its library, the address, and the environment of its actors."""
+"""Owns the way into a cluster of Ray: its library, the address, and the environment and places of actors."""
 
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import socket
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sample_profiler.config import Config
@@ -14,10 +16,10 @@ from sample_profiler.profiling.process.usable_cores import num_usable_cores
 from sample_profiler.switches import ARE_RANGES_ARMED, RANGES_VARIABLE
 
 __all__ = [
+    "Places",
     "as_remote",
     "check_cluster",
     "enter_cluster",
-    "find_place",
     "import_ray",
     "join_cluster",
     "num_reserved_cpus",
@@ -25,6 +27,7 @@ __all__ = [
 
 _LOOPBACK = "127.0.0.1"
 _ANSWER_S = 10.0
+_SETTLED_S = 2.0  # after which what the cluster says of its nodes takes account of an actor
 
 
 def as_remote(actor_class: type, **options: Any) -> Any:
@@ -105,11 +108,55 @@ def _no_cluster(address: str, error: Exception) -> ConfigError:
     return ConfigError([f"--ray_address={address}: there is no cluster of Ray to join ({error}): see `ray status`"])
 
 
-def find_place(ray: Any, config: Config, taken: Collection[str]) -> str:
-    """Return a node with room for an actor that is none of those; empty: there is none."""
-    num_cpus = num_reserved_cpus(config)
-    nodes = (node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in taken)
-    return next((str(node["NodeID"]) for node in nodes if node["Resources"].get("CPU", 0) >= num_cpus), "")
+class Places:
+    """Knows which nodes of the cluster have room for an actor.
+
+    What the cluster says of free processors is older than the latest actors, so these are counted here meanwhile.
+
+    Args:
+        ray: Ray's library, in a cluster.
+        num_cpus: processors that an actor reserves.
+        last: nodes that are taken only where there is no room on others.
+    """
+
+    def __init__(self, ray: Any, num_cpus: int, last: Collection[str]) -> None:
+        self._ray = ray
+        self._num_cpus = num_cpus
+        self._last = last
+        self._free_cpus: dict[str, float] = {}  # by node
+        self._counted_s = -math.inf  # when an actor was counted here for the last time
+
+    def find(self, num_actors: Mapping[str, int]) -> str:
+        """Return the node with fewest actors of those that have room, and the most of it; empty: none has any.
+
+        Args:
+            num_actors: by node, as far as it has some.
+        """
+        self._renew()
+        alive = {str(node["NodeID"]) for node in self._ray.nodes() if node["Alive"]}
+        roomy = [node for node, free in self._free_cpus.items() if node in alive and free >= self._num_cpus]
+        return min(
+            roomy,
+            key=lambda node: (node in self._last, num_actors.get(node, 0), -self._free_cpus[node]),
+            default="",
+        )
+
+    def count(self, node: str, change: int) -> None:
+        """Take account of an actor that goes to a node (1), or is lost there (-1)."""
+        self._renew()
+        if node in self._free_cpus:
+            self._free_cpus[node] -= change * self._num_cpus
+        self._counted_s = time.monotonic()
+
+    def _renew(self) -> None:
+        """Ask the cluster, unless what was counted here lately is what it does not know yet."""
+        if time.monotonic() - self._counted_s < _SETTLED_S:
+            return
+        try:
+            free = self._ray._private.state.available_resources_per_node()  # nothing public tells this by node
+        except self._ray.exceptions.RaySystemError:  # through ray:// only what they have in all can be heard
+            free = {node["NodeID"]: node["Resources"] for node in self._ray.nodes()}
+        self._free_cpus = {str(node): resources.get("CPU", 0.0) for node, resources in free.items()}
 
 
 def join_cluster(ray: Any, config: Config) -> bool:
