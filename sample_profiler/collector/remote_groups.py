@@ -22,6 +22,7 @@ from sample_profiler.runtime.machine.ray_cluster import (
     join_cluster,
     num_reserved_cpus,
 )
+from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 
 __all__ = ["LOOK_S", "RemoteGroups"]
 
@@ -64,6 +65,11 @@ class _Group:
     publishing: Any = None
     version: int = -1
     num_lost: int = 0
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether it has room, and its workers are not there yet."""
+        return self.components is None and self.placing is None
 
 
 class RemoteGroups:
@@ -257,7 +263,13 @@ class RemoteGroups:
     def _look_for_silent(self) -> None:
         self._note_placed()
         now_s, limit_s = time.monotonic(), self._config.faults.hang_timeout + _PATIENCE_S
-        late = [group for group in self._groups if group.pending is not None and now_s - group.asked_s >= limit_s]
+        # Who has room and begins loads libraries and makes environments, as all others may at the moment.
+        first_s = max(limit_s, FIRST_SIGN_S)
+        late = [
+            group
+            for group in self._groups
+            if group.pending is not None and now_s - group.asked_s >= (first_s if group.is_beginning else limit_s)
+        ]
         answered = self._answered([group.pending for group in late if group.placing is None])
         for group in late:
             silent_s = now_s - group.asked_s

@@ -185,7 +185,7 @@ def test_a_run_ends_when_it_is_as_good_as_asked_and_counts_on_when_more_is_asked
     assert 0 < reached["frames"] <= before["stop_at"][0]["frames"] <= before["frames"]["0"] < 200_000
     assert 0 < reached["run_s"] < reached["process_s"] < before["process_s"]
     assert (never["run_s"], never["process_s"], never["frames"]) == (None, None, None)
-    assert "Threshold reward>=1000: not reached" in first.stdout.splitlines()[-2]
+    assert "Threshold reward>=1000: not reached" in first.stdout.splitlines()[-3]
     again = run(*flags, folder=tmp_path)
     assert again.returncode == 0 and "Nothing to train: --stop_at was reached before" in again.stdout
     assert json.loads(path.read_text()) == before
