@@ -115,7 +115,7 @@ def test_a_tracker_that_is_killed_leaves_the_run_going_and_its_resume_tells_the_
     rest = told()[num_told:]
     assert rest[0][:2] == told()[0][:2], "the same run"
     assert [each[0] for each in rest[-2:]] == ["files", "finish"]
-    steps = [step for what, step, _ in told() if what == "log"]
+    steps = [each[1] for each in told() if each[0] == "log"]
     assert {step for step, _ in curve_of(RunFolder(here / "run"))} <= set(steps)
 
 
