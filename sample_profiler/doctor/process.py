@@ -21,8 +21,8 @@ from sample_profiler.doctor.subject import Examined
 from sample_profiler.doctor.surroundings import Surroundings
 from sample_profiler.envs import export_registration, import_registration, make_env
 from sample_profiler.profiling import Timing
-from sample_profiler.runtime.loop.brief_component import BriefComponent
 from sample_profiler.runtime.loop.event_loop import PipeWaiter
+from sample_profiler.runtime.loop.unasked_component import UnaskedComponent
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
 from sample_profiler.runtime.machine.sleeping_threads import find_sleep
 from sample_profiler.runtime.messages.channels import PipeEnd, Reports
@@ -68,7 +68,7 @@ class _Results:
     findings: list[Finding]
 
 
-class _Patient(BriefComponent):
+class _Patient(UnaskedComponent):
     """The environment in the process that was started for it; an `event_loop.Component`. Made means examined."""
 
     def __init__(

@@ -21,8 +21,8 @@ from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.timers.stacks import get_thread_stacks
-from sample_profiler.runtime.loop.brief_component import BriefComponent
 from sample_profiler.runtime.loop.event_loop import PipeWaiter
+from sample_profiler.runtime.loop.unasked_component import UnaskedComponent
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
 from sample_profiler.runtime.machine.libraries import let_idle_threads_sleep
 from sample_profiler.runtime.messages.channels import Reports
@@ -183,7 +183,7 @@ class _LocalProbe:
         """It has ended."""
 
 
-class _Tried(BriefComponent):
+class _Tried(UnaskedComponent):
     """The environment in the process that was started for it; an `event_loop.Component`, which has no work to do.
 
     Made means tried; its end closes the environment.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from sample_profiler.component_id import EVALUATION_WORKER, ComponentId
 from sample_profiler.components.evaluation import Cast, Places, PlayedEpisode, Player, play
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
 from sample_profiler.profiling import Timing
-from sample_profiler.runtime.loop.event_loop import Input, Timer
+from sample_profiler.runtime.loop.event_loop import Timer
+from sample_profiler.runtime.loop.unasked_component import UnaskedComponent
 from sample_profiler.runtime.messages.channels import Reports
 
 __all__ = ["EpisodePlayed", "EvaluationWorker"]
@@ -34,7 +34,7 @@ class EpisodePlayed:
     episode: PlayedEpisode
 
 
-class EvaluationWorker:
+class EvaluationWorker(UnaskedComponent):
     """Plays a number of episodes, and tells of each.
 
     Args:
@@ -66,28 +66,9 @@ class EvaluationWorker:
         self._places = Places(self._env, num_episodes, player.agents)
         self._playing = play(self._env, player, frames_per_step, repeats=1, bad_numbers=bad_numbers)
 
-    def inputs(self) -> list[Input]:
-        """Listen to nobody."""
-        return []
-
     def timers(self) -> list[Timer]:
         """Play."""
         return [Timer(_LOOK_INTERVAL_S, self._play)]
-
-    def gauges(self) -> dict[str, float]:
-        """Measure nothing."""
-        return {}
-
-    def commands(self) -> dict[str, Callable[..., Any]]:
-        """Offer nothing of its own."""
-        return {}
-
-    def start(self) -> None:
-        """Begin with the first turn."""
-
-    def wait_block(self) -> str:
-        """Tell that nothing is left to play, and the Runner is to say so."""
-        return "wait_runner"
 
     def finish(self) -> None:
         """Close the environment."""

@@ -126,6 +126,7 @@ def test_a_run_that_is_killed_is_told_of_to_its_end(here, fake):
         wait_for(lambda: [each for each in told() if each[0] == "log"])
         live.process.kill()
         wait_for(lambda: told()[-1][0] == "finish")
+    assert [each[0] for each in told()[-2:]] == ["files", "finish"]
 
 
 @pytest.mark.parametrize("serial_mode", [False, True])

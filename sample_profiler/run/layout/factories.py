@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sample_profiler.model import PolicyNetwork
     from sample_profiler.ppo.ranks import Ranks
     from sample_profiler.ppo.schedules import LearningRateSchedule
+    from sample_profiler.ppo.trainer import Trainer
 
 __all__ = [
     *("check_own_parts", "make_batcher", "make_evaluator", "make_inference_worker", "make_learner", "make_model"),
@@ -229,8 +230,6 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
 
     from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
     from sample_profiler.model.kernels.kernels import KERNELS
-    from sample_profiler.ppo.optimizers import make_optimizer
-    from sample_profiler.ppo.trainer import Trainer, TrainerOptions
     from sample_profiler.storage.checkpoints import CheckpointFolder
 
     config, channels = blueprint.config, blueprint.channels
@@ -251,21 +250,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     logger.info("Policy %d: %s; kernels of networks: %s; threads: %d", *description)
     timing = Timing(f"Learner {policy} profile")
     ranks = _meet_ranks(blueprint, policy, device, timing, reports)
-    trainer = Trainer(
-        model=model,
-        optimizer=make_optimizer(model.parameters(), config.optimizer),
-        schedule=_make_schedule(config),
-        options=TrainerOptions(
-            loss=config.loss,
-            max_grad_norm=config.optimizer.max_grad_norm,
-            precision=blueprint.precision,
-            compiles=config.run.compile,
-            skips_bad_numbers=config.faults.on_bad_numbers == "skip",
-        ),
-        device=device,
-        timing=timing,
-        ranks=ranks,
-    )
+    trainer = _make_trainer(blueprint, model, device, timing, ranks)
     _measure_device(blueprint, trainer.timing)
     with ranks.failing_together():  # a checkpoint that cannot be loaded is the affair of all
         return Learner(
@@ -297,6 +282,30 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
                 reports=reports,
             ),
         )
+
+
+def _make_trainer(
+    blueprint: Blueprint, model: PolicyNetwork, device: torch.device, timing: Timing, ranks: Ranks
+) -> Trainer:
+    from sample_profiler.ppo.optimizers import make_optimizer
+    from sample_profiler.ppo.trainer import Trainer, TrainerOptions
+
+    config = blueprint.config
+    return Trainer(
+        model=model,
+        optimizer=make_optimizer(model.parameters(), config.optimizer),
+        schedule=_make_schedule(config),
+        options=TrainerOptions(
+            loss=config.loss,
+            max_grad_norm=config.optimizer.max_grad_norm,
+            precision=blueprint.precision,
+            compiles=config.run.compile,
+            skips_bad_numbers=config.faults.on_bad_numbers == "skip",
+        ),
+        device=device,
+        timing=timing,
+        ranks=ranks,
+    )
 
 
 def _make_schedule(config: Config) -> LearningRateSchedule:

@@ -1,4 +1,4 @@
-"""Owns what a component is that does all of its work while it is made: nobody asks it for anything afterwards."""
+"""Owns what a component is that nobody asks for anything: it works while it is made, or from time to time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from sample_profiler.runtime.loop.event_loop import Input, Timer
 
-__all__ = ["BriefComponent"]
+__all__ = ["UnaskedComponent"]
 
 
-class BriefComponent:
+class UnaskedComponent:
     """The part of a component that such a one has no use for."""
 
     def inputs(self) -> Sequence[Input]:
