@@ -137,7 +137,8 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
 
     Raises:
         UnknownEnvError: Nothing is registered under that name.
-        EnvContractError: It is a vector that does not say how many members it has, or its agents take turns.
+        EnvContractError: It is a vector that does not say how many members it has, or its agents take turns,
+            or there are none.
     """
     env = _find_maker(full_env_name)(full_env_name, cfg, env_config, render_mode=render_mode)
     if takes_turns(env):
@@ -146,6 +147,10 @@ def make_env(full_env_name: str, cfg: Any, env_config: EnvPlacement | None, rend
             "pettingzoo.utils.conversions.aec_to_parallel(env), or its parallel_env()"
         )
     if is_parallel(env):
+        if not list(env.possible_agents):
+            raise EnvContractError(
+                f"environment {full_env_name}: possible_agents is empty: name all agents that there can be"
+            )
         agents = ParallelAgents(env)
         env = OnlyMember(agents) if agents.num_agents == 1 else agents
     if getattr(cfg, "batched_sampling", False) and is_vector(env):

@@ -129,3 +129,11 @@ def test_agents_that_take_turns_are_refused_with_the_cure(monkeypatch):
     register_env("chess", lambda *_, **__: Chase())
     with pytest.raises(EnvContractError, match=r"chess: its agents take turns .*aec_to_parallel"):
         make_env("chess", parse_config(["--env=chess"]), None)
+
+
+def test_an_environment_of_nobody_is_refused(monkeypatch):
+    monkeypatch.setattr(registry, "_makers", {})
+    monkeypatch.setattr(Chase, "possible_agents", ())
+    register_env("empty", lambda *_, **__: Chase())
+    with pytest.raises(EnvContractError, match="empty: possible_agents is empty"):
+        make_env("empty", parse_config(["--env=empty"]), None)

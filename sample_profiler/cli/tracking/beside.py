@@ -152,8 +152,12 @@ class TrackerProcesses(RunObserver):
                 process.look()
         for process in self._watched:
             if not process.is_done:
-                late = f"it has not taken all within {format_duration(timeout_s)}, and is not waited for any longer"
-                self._warn(process, "it has not taken all" if process.has_ended else late)
+                late = (
+                    ""
+                    if process.has_ended
+                    else f" within {format_duration(timeout_s)}, and is not waited for any longer"
+                )
+                self._warn(process, f"it has not taken all{late}")
         self.close()
         return all(process.is_done for process in self._processes)
 

@@ -36,6 +36,17 @@ def test_a_run_that_goes_on_is_followed_to_its_end(make_run, fake, monkeypatch):
     assert told()[-1][0] == "finish"
 
 
+def test_a_tracker_that_cannot_be_told_is_said_and_what_to_look_at(make_run, fake, capsys):
+    fake()
+    folder = make_run(steps=[[100]])
+    state = folder.tracking_state("trackio")
+    state.parent.mkdir(parents=True)
+    state.write_text("no state")
+    assert main(["track", str(folder.path), "trackio"]) == 1
+    told = capsys.readouterr().err
+    assert "Tracker trackio: it has not taken all: " in told and str(folder.tracking_log("trackio")) in told
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
