@@ -34,7 +34,7 @@ from typing import Any
 import psutil
 
 from benchmarks.measuring.machine_speed import FixedWork
-from benchmarks.measuring.old_and_new import TURNS_S, Turns, read_frames, take_turns
+from benchmarks.measuring.old_and_new import NUM_PAIRS, Turns, read_frames, take_turns, turns_s
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
 from benchmarks.measuring.statistic import ratio_interval
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines
@@ -93,14 +93,21 @@ class Soak:
     turns: Turns = field(default_factory=Turns)
 
 
-def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[Moment], None]) -> Soak:
+def watch(
+    command: Sequence[str],
+    folder: Path,
+    seconds: float,
+    keep: Callable[[Moment], None],
+    num_pairs: int = NUM_PAIRS,
+) -> Soak:
     """Run a command and look at it from time to time; in the end let it and a new run take turns.
 
     Args:
         command: that trains for as long as its flags say; its folder is added.
         folder: for its files.
-        seconds: for which it is looked at; it may train for `TURNS_S` more.
+        seconds: for which it is looked at; it may train for `turns_s` more.
         keep: is given each look as soon as it is taken.
+        num_pairs: of turns in the end; 0: none.
     """
     moments: list[Moment] = []
     turns: Turns | None = None
@@ -109,15 +116,17 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
         flags = (f"--train_dir={folder}", "--experiment=run")
         process = psutil.Popen([*command, *flags], stdout=output, stderr=subprocess.STDOUT)
         begin_s = time.monotonic()
+        most_s = seconds + 2 * turns_s(num_pairs) + 2 * _SPARE_S
         try:
             # While it is another one's turn it stands still, which does not count as training.
-            while process.poll() is None and time.monotonic() - begin_s < seconds + 2 * TURNS_S + 2 * _SPARE_S:
+            while process.poll() is None and time.monotonic() - begin_s < most_s:
                 time.sleep(_INTERVAL_S)
                 time_s = time.monotonic() - begin_s
                 if process.poll() is not None:
                     continue
                 if time_s > seconds:  # what is about to end has let go of memory already
-                    turns = turns or _take_turns(process, command, folder)
+                    if num_pairs:
+                        turns = turns or _take_turns(process, command, folder, num_pairs)
                     continue
                 for moment in look(process, folder / "run", log, time_s, work):
                     moments.append(moment)
@@ -131,9 +140,9 @@ def watch(command: Sequence[str], folder: Path, seconds: float, keep: Callable[[
     return Soak(moments, status, said, turns or Turns())
 
 
-def _take_turns(process: psutil.Process, command: Sequence[str], folder: Path) -> Turns:
+def _take_turns(process: psutil.Process, command: Sequence[str], folder: Path, num_pairs: int) -> Turns:
     try:
-        return take_turns(process, folder / "run", command, folder / "new")
+        return take_turns(process, folder / "run", command, folder / "new", num_pairs)
     except RuntimeError as error:
         print(f"Nothing is known of a new run in the place of this one: {error}", file=sys.stderr)
         return Turns()
@@ -230,7 +239,7 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
     return {"what": "end", "status": soak.status, "problems": problems, **facts}
 
 
-def make_soak(task: str, minutes: float, path: Path, flags: Sequence[str] = ()) -> None:
+def make_soak(task: str, minutes: float, num_pairs: int, path: Path, flags: Sequence[str] = ()) -> None:
     """Make one soak, and keep every look and the end; `flags` are further ones of the run."""
     origin = describe_origin()
     facts = {"task": task, "minutes": minutes, "facts": Machine.this().to_dict()}
@@ -240,8 +249,9 @@ def make_soak(task: str, minutes: float, path: Path, flags: Sequence[str] = ()) 
         append_line(path, {"what": "look", **{name: round(value, 2) for name, value in asdict(moment).items()}})
 
     with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_", ignore_cleanup_errors=True) as name:
-        command = [sys.executable, "-m", *TASKS[task], *flags, f"--train_for_seconds={minutes * 60 + TURNS_S:g}"]
-        soak = watch(command, Path(name), minutes * 60, keep)
+        seconds = minutes * 60
+        command = [sys.executable, "-m", *TASKS[task], *flags, f"--train_for_seconds={seconds + turns_s(num_pairs):g}"]
+        soak = watch(command, Path(name), seconds, keep, num_pairs)
     append_line(path, judge(soak, minutes) | {"task": task, "minutes": minutes} | origin)
 
 
@@ -278,6 +288,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="what is trained; default: all")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long each")
+    parser.add_argument(
+        "--pairs", type=int, default=NUM_PAIRS, help="turns that the run and a new one take in the end; 0: none"
+    )
     parser.add_argument("--transport", choices=("pipe", "fifo"), default="pipe", help="of the runs' messages")
     parser.add_argument("--again", action="store_true", help="make soaks that had problems once more")
     parser.add_argument(
@@ -290,7 +303,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         path = options.output / f"soak-{task}{kind}.jsonl"
         end = find_end(path, options.minutes)
         if end is None or (options.again and end["problems"]):
-            make_soak(task, options.minutes, path, flags)
+            make_soak(task, options.minutes, options.pairs, path, flags)
             end = find_end(path, options.minutes)
         assert end is not None  # it has just been made
         ends.append(end)

@@ -24,16 +24,18 @@ from sample_profiler.errors import RecordError
 from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.run_folder import RunFolder
 
-__all__ = ["TURNS_S", "Turns", "read_frames", "read_rate", "take_turns"]
+__all__ = ["NUM_PAIRS", "Turns", "read_frames", "read_rate", "take_turns", "turns_s"]
 
-_NUM_PAIRS = 12  # a turn of CartPole differs from the next by a tenth: eight pairs of 15 s left ±5 %
+NUM_PAIRS = 12  # a turn of CartPole differs from the next by a tenth: eight pairs of 15 s left ±5 %
 _START_S = 40.0  # that a new run has until it trains
 _SETTLE_S = 3.0
 _TURN_S = 18.0
 _POLL_S = 0.1
 
-TURNS_S = _START_S + 2 * _NUM_PAIRS * (_SETTLE_S + _TURN_S)
-"""What all turns take at most, with the start of the new run."""
+
+def turns_s(num_pairs: int) -> float:
+    """Return what all turns take at most, with the start of the new run; 0 where there are none."""
+    return _START_S + 2 * num_pairs * (_SETTLE_S + _TURN_S) if num_pairs else 0.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Turns:
     new: list[float] = field(default_factory=list)
 
 
-def take_turns(old: psutil.Process, run_folder: Path, command: Sequence[str], train_dir: Path) -> Turns:
+def take_turns(
+    old: psutil.Process, run_folder: Path, command: Sequence[str], train_dir: Path, num_pairs: int = NUM_PAIRS
+) -> Turns:
     """Let a run and a new one work in turns, and end the new one.
 
     Args:
@@ -57,6 +61,7 @@ def take_turns(old: psutil.Process, run_folder: Path, command: Sequence[str], tr
         run_folder: of that run.
         command: that trains as it does; the new one's folder is added.
         train_dir: a new folder for the new one's.
+        num_pairs: of turns, one of each.
 
     Raises:
         RuntimeError: one of them does not train.
@@ -71,7 +76,7 @@ def take_turns(old: psutil.Process, run_folder: Path, command: Sequence[str], tr
         new = psutil.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             _wait_until_it_trains(folder)
-            for phase in range(2 * _NUM_PAIRS):
+            for phase in range(2 * num_pairs):
                 is_new = is_on_in_phase(phase)
                 signal_tree(old if is_new else new, signal.SIGSTOP)
                 signal_tree(new if is_new else old, signal.SIGCONT)

@@ -18,7 +18,6 @@ SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
 def old(tmp_path, monkeypatch):
     """A run that does nothing and has a checkpoint."""
     monkeypatch.setattr(old_and_new, "_SETTLE_S", 0.0)
-    monkeypatch.setattr(old_and_new, "_NUM_PAIRS", 2)
     (tmp_path / "run" / "checkpoint_p0").mkdir(parents=True)
     (tmp_path / "run" / "checkpoint_p0" / "checkpoint_000000007_70.pth").write_text("weights")
     process = psutil.Popen(SLEEP)
@@ -41,7 +40,7 @@ def test_one_is_suspended_while_the_other_one_works(old, tmp_path, monkeypatch):
 
     monkeypatch.setattr(old_and_new, "_wait_until_it_trains", lambda folder: None)
     monkeypatch.setattr(old_and_new, "read_rate", rate)
-    turns = take_turns(old, tmp_path / "run", SLEEP, tmp_path / "new")
+    turns = take_turns(old, tmp_path / "run", SLEEP, tmp_path / "new", 2)
     assert (turns.new, turns.old) == ([1.0, 4.0], [2.0, 3.0])
     assert [is_new for is_new, *_ in seen] == [True, False, False, True]
     for _, status, flags in seen:

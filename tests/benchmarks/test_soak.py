@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import soak
 from benchmarks.measuring.machine_speed import FixedWork
-from benchmarks.measuring.old_and_new import Turns
+from benchmarks.measuring.old_and_new import NUM_PAIRS, Turns
 from benchmarks.soak import Moment, Soak, describe, evaluate, find_problems, main, watch
 
 
@@ -93,7 +93,7 @@ def soaked(monkeypatch):
     """Stand in for the runs; return which tasks were trained, and how memory grows and runs end."""
     trained, seen = [], {"growth": 0.0, "status": 0, "minutes": 60}
 
-    def watch(command, folder, seconds, keep):
+    def watch(command, folder, seconds, keep, num_pairs):
         trained.append("cartpole" if "--env=CartPole-v1" in command else "doom_basic")
         looks = moments(lambda minute: 500 + seen["growth"] * minute, lambda minute: 1000, seen["minutes"])
         for look in looks:
@@ -173,11 +173,11 @@ def test_a_process_that_does_not_end_is_killed_and_what_was_seen_is_there(monkey
     monkeypatch.setattr(soak, "look", lambda process, folder, log, time_s, work: [Moment(time_s, 1.0, 2.0, 3.0, 4.0)])
     kept = []
     command = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
-    monkeypatch.setattr(soak, "TURNS_S", 0.0)
+    monkeypatch.setattr(soak, "turns_s", lambda num_pairs: 0.0)
     taken = []
     monkeypatch.setattr(soak, "take_turns", lambda *arguments: taken.append(arguments[1:]) or Turns([1.0], [2.0]))
     over = watch(command, tmp_path, 0.5, kept.append)
-    assert taken == [(tmp_path / "run", command, tmp_path / "new")], "once"
+    assert taken == [(tmp_path / "run", command, tmp_path / "new", NUM_PAIRS)], "once"
     assert over.turns == Turns([1.0], [2.0])
     assert over.status is None and len(kept) > 2 and over.moments == kept
 
@@ -191,6 +191,13 @@ def test_without_turns_a_soak_is_a_soak_all_the_same(monkeypatch, tmp_path, caps
     over = watch([sys.executable, "-c", "import time; time.sleep(0.5)"], tmp_path, 0.1, lambda _: None)
     assert (over.status, over.turns) == (0, Turns())
     assert "Nothing is known of a new run in the place of this one: it does not train" in capsys.readouterr().err
+
+
+def test_no_turns_are_taken_where_none_are_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(soak, "_INTERVAL_S", 0.05)
+    monkeypatch.setattr(soak, "take_turns", lambda *_: pytest.fail("turns"))
+    over = watch([sys.executable, "-c", "import time; time.sleep(0.5)"], tmp_path, 0.1, lambda _: None, 0)
+    assert (over.status, over.turns) == (0, Turns())
 
 
 def test_the_output_of_a_run_that_fails_is_kept(monkeypatch, tmp_path):
