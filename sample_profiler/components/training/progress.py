@@ -183,9 +183,11 @@ class TrainingProgress:
             return
         num_reached = self._counters.goal_times.num_reached(self._policy)
         is_known = (self._trainer.num_steps, num_reached) == (self._steps_saved, self._reached_saved)
-        if is_known or not self._is_worth_saving():
+        if is_known:
             return
         with self._saving():
+            if not self._is_worth_saving():
+                return
             # First: it has episodes counted that are part of the state.
             course = self._course.take() if self._course else None
             state = self._state() if course is None else self._state() | {"course": course}
@@ -288,9 +290,9 @@ class TrainingProgress:
             self.save()
 
     def _save_milestone(self) -> None:
-        if not self._is_worth_saving():
-            return
         with _going_on(f"in {self._options.save_milestones_sec:g} s"), self._saving():
+            if not self._is_worth_saving():
+                return
             path = self._checkpoints.save_milestone(self._state(), self._trainer.num_steps, self.frames)
             self.on_saved("milestone", path, self.frames)
 
@@ -305,9 +307,12 @@ class TrainingProgress:
         course = self._course if self._looks_after_datasets else None
         metric = course.metric() if course else float(self._counters.metric[self._policy])
         best = self._best_metric if self._unwritten_best is None else self._unwritten_best.metric
-        if self.frames < self._options.save_best_after or not metric > best or not self._is_sound():
+        if self.frames < self._options.save_best_after or not metric > best:
             return
-        state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
+        with self._saving():
+            if not self._is_sound():
+                return
+            state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
         self._unwritten_best = _Best(state, self._trainer.num_steps, self.frames, metric)
 
 
