@@ -36,7 +36,9 @@ from torch.utils.dlpack import from_dlpack
 from sample_profiler.components.inference_worker import InferenceWorker
 from sample_profiler.components.learner import Learner
 from sample_profiler.components.rollout_worker.tensor_group import TensorGroup
+from sample_profiler.components.training.epochs import Epochs
 from sample_profiler.envs import register_env
+from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock.clock import poll
 from sf_examples.isaacgym_examples.isaacgym_tasks import ISAACGYM_DEFAULTS
 
@@ -127,12 +129,7 @@ class Watched:
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Watch from here on."""
-        train_on, train_epochs, step, tell = (
-            Learner._train_on,
-            Learner._train_epochs,
-            TensorGroup.step,
-            TensorGroup._tell,
-        )
+        train_on, train, step, tell = Learner._train_on, Epochs.train, TensorGroup.step, TensorGroup._tell
         answer = InferenceWorker._handle_policy_step
 
         def watch_training(learner: Learner, slots: list[int]) -> None:
@@ -143,13 +140,13 @@ class Watched:
                 learner._ports.trained.send(slots)
             self.ends_s.append(time.perf_counter())
 
-        def compare_times(learner: Learner, *arguments: Any) -> None:
+        def compare_times(epochs: Epochs, *arguments: Any) -> None:
             if len(self.ends_s) == 1 and self._shows_profile:
-                _show_profile(lambda: train_epochs(learner, *arguments))
+                _show_profile(lambda: train(epochs, *arguments))
             elif DEVICE.type == "cuda" and len(self.ends_s) == WARM_UP:
-                self.kineto = _device_seconds(learner, lambda: train_epochs(learner, *arguments))
+                self.kineto = _device_seconds(epochs._trainer.timing, lambda: train(epochs, *arguments))
             else:
-                train_epochs(learner, *arguments)
+                train(epochs, *arguments)
 
         def strict(method: Callable[..., None]) -> Callable[..., None]:
             def checked(owner: Any, *arguments: Any) -> None:
@@ -163,7 +160,8 @@ class Watched:
                 tell(group)
 
         replaced: dict[Any, dict[str, Any]] = {
-            Learner: {"_train_on": watch_training, "_train_epochs": compare_times},
+            Learner: {"_train_on": watch_training},
+            Epochs: {"train": compare_times},
             TensorGroup: {"step": strict(step), "_tell": lenient},
             InferenceWorker: {"_handle_policy_step": strict(answer)},
         }
@@ -207,18 +205,18 @@ def _show_profile(work: Callable[[], None]) -> None:
     print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=30, max_name_column_width=40))
 
 
-def _device_seconds(learner: Learner, work: Callable[[], None]) -> tuple[float, float, float]:
+def _device_seconds(timing: Timing, work: Callable[[], None]) -> tuple[float, float, float]:
     """Return how long the device took: by Kineto, first kernel to last; of that in kernels; and by our events."""
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        with learner.timing.add_time("compared", device=True):
+        with timing.add_time("compared", device=True):
             work()
         torch.cuda.synchronize()
     poll()
     kernels = [event for event in profile.events() if event.device_type == DeviceType.CUDA]
     by_kineto_us = max(event.time_range.end for event in kernels) - min(event.time_range.start for event in kernels)
     in_kernels_us = sum(event.time_range.elapsed_us() for event in kernels)
-    nodes = [learner.timing.snapshot()]
+    nodes = [timing.snapshot()]
     while nodes:
         node = nodes.pop()
         if "compared" in node.children:

@@ -65,9 +65,9 @@ LEARNING = (
     ),
     Breakage(
         "an optimizer step is counted twice",
-        "sample_profiler/ppo/trainer.py",
-        "            self.num_steps += 1\n",
-        "            self.num_steps += 2\n",
+        "sample_profiler/ppo/optimizer_steps.py",
+        "                self.num += 1\n",
+        "                self.num += 2\n",
         ("tests/ppo/test_trainer.py",),
     ),
     Breakage(
@@ -114,7 +114,7 @@ LEARNING = (
     ),
     Breakage(
         "an episode that is truncated with the last step of a rollout has no final value",
-        "sample_profiler/components/learner.py",
+        "sample_profiler/components/training/target_estimator.py",
         "        final_values[:, -1] = values[:, -1]\n",
         "",
         ("tests/components/test_learner.py",),

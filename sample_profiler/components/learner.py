@@ -6,7 +6,7 @@ Runs in a process of its own (parallel wiring). Reads trajectories where they we
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,16 +25,16 @@ from sample_profiler.components.messages import (
     TrainingStep,
     WeightsPublished,
 )
+from sample_profiler.components.training.epochs import Epochs
 from sample_profiler.components.training.micro_batches import MicroBatches, recorded_steps
 from sample_profiler.components.training.progress import TrainingProgress
 from sample_profiler.components.training.rank_meetings import RankMeetings
+from sample_profiler.components.training.target_estimator import TargetEstimator
 from sample_profiler.config import LossOptions, SamplingOptions, SavingOptions
 from sample_profiler.model.precision import gpu_memory
-from sample_profiler.ppo.advantages import gae, vtrace
-from sample_profiler.ppo.own_steps import Outcomes, OwnSteps
 from sample_profiler.ppo.precision_trial import PrecisionTrial
 from sample_profiler.ppo.trainer import Trainer
-from sample_profiler.ppo.training_data import Chunks, MicroBatch, RecordedSteps, Targets
+from sample_profiler.ppo.training_data import RecordedSteps, Targets
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.profiling.record.flows import END, SLOT, START, WEIGHTS, flow_point, weights_payload
@@ -173,7 +173,6 @@ class Learner:
         self._meetings = RankMeetings(
             trainer.ranks, policy, memory.counters, self._pulse, ports.reports, trainer.timing
         )
-        self._patience_s = options.first_step_patience_s
         self.progress = TrainingProgress(
             trainer,
             options.saving,
@@ -185,6 +184,10 @@ class Learner:
             self._is_sound,
         )
         self.progress.on_saved = self._tell_of_checkpoint
+        self._targets = TargetEstimator(
+            trainer, options.loss, self._micro_batches, options.micro_batch_steps, options.sampling.max_policy_lag
+        )
+        self._epochs = Epochs(trainer, options.sampling, self._micro_batches, self.progress.random, self._beat)
 
     def inputs(self) -> list[Input]:
         """Listen to the Batcher, to one dataset at a time: the loop looks in between whether the run is to end."""
@@ -277,10 +280,10 @@ class Learner:
             dataset = Dataset(self._memory.trajectories, slots, sampling.recurrence, self._trainer.device)
             outline = dataset.look(self._trainer.num_steps, sampling.max_policy_lag)
             steps = recorded_steps(dataset)
-            targets = self._make_targets(dataset, steps, outline)
+            targets = self._targets.estimate(dataset, steps, outline)
         self._is_whole = False
         with self.timing.add_time(TRAIN, device=True):
-            self._slowdown.around(self._train_epochs, dataset, steps, targets)
+            self._slowdown.around(self._epochs.train, dataset, steps, targets)
         if self._precision_trial.is_due():
             with self.timing.add_time("try_precisions"):
                 self._try_precisions(dataset, steps, targets)
@@ -307,24 +310,6 @@ class Learner:
             with self.timing.add_time(REPORT_STATISTICS):
                 self._report_statistics(outline, dataset.rewards.numel(), figures)
 
-    def _train_epochs(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
-        with self.timing.add_time("epoch_init"):
-            epochs = [self._draw_minibatches(dataset.num_chunks) for _ in range(self._options.sampling.num_epochs)]
-            drawn = [targets.of(address_of(chunks)).moments() for epoch in epochs for chunks in epoch]
-            moments = torch.stack(drawn)
-        self._trainer.ranks.add_up([moments])
-        of_minibatches = zip(moments, moments[:, 0].tolist(), strict=True)
-        for epoch in epochs:
-            for chunks in epoch:
-                self._beat()
-                of_all, num_valid = next(of_minibatches)
-                if num_valid:  # at any rank
-                    self._train_minibatch(dataset, steps, targets, chunks, of_all, num_valid)
-                self._patience_s = 0.0
-                self._trainer.end_minibatch(self._sample(dataset, steps, targets, chunks))
-            self._trainer.end_epoch(self._sample(dataset, steps, targets, np.arange(dataset.num_chunks)))
-        self._trainer.settle()
-
     def _try_precisions(self, dataset: Dataset, steps: RecordedSteps, targets: Targets) -> None:
         num_chunks = min(self._micro_batches.chunks_at_once, max(1, _TRIAL_STEPS // self._options.sampling.recurrence))
         chunks = np.arange(min(num_chunks, dataset.num_chunks))
@@ -334,81 +319,7 @@ class Learner:
 
     def _beat(self) -> None:
         """Give a sign of life: a large minibatch takes minutes where cores are few. The first one asks for patience."""
-        self._pulse.beat(self._patience_s)
-
-    @profile_range("Learner.prepare")
-    def _make_targets(self, dataset: Dataset, steps: RecordedSteps, outline: Outline) -> Targets:
-        """Compute advantages and the targets of the value head.
-
-        Values are those that inference computed, except behind the last step, which inference has not seen. V-trace
-        wants them of the network as it is now; only those of final observations before the last step, which are not
-        kept, stay those that inference computed.
-        """
-        model = self._trainer.model
-        age = self._trainer.num_steps, self._options.sampling.max_policy_lag
-        valid = dataset.is_valid(*age)
-        with torch.no_grad():
-            advantages, returns = self._estimate_advantages(dataset, steps, outline)
-            is_finite = torch.isfinite(advantages) & torch.isfinite(returns)
-            valid &= is_finite
-            num_valid, num_finite = torch.stack([valid.sum(), is_finite.sum()]).tolist()
-            if num_finite < is_finite.numel():
-                num_bad = is_finite.numel() - num_finite
-                self._trainer.reject(f"the advantages or returns of {num_bad} steps are not finite")
-                advantages, returns = (torch.where(is_finite, values, 0.0) for values in (advantages, returns))
-            elif not num_valid and (num_spoiled := dataset.num_spoiled(*age)):
-                reason = f"the observations or rewards of all {num_spoiled} steps are not finite"
-                self._trainer.reject(reason, may_be_weights=False)
-            if self._options.loss.normalize_returns:
-                with self._trainer.ranks.adding_up(model.returns_normalizer):
-                    model.returns_normalizer.update(returns[valid] if num_valid < valid.numel() else returns)
-                returns = model.returns_normalizer.normalize(returns)
-        return Targets(*map(dataset.by_chunk, (advantages, returns, valid.float())))
-
-    @profile_range("Learner.estimate_advantages")
-    def _estimate_advantages(
-        self, dataset: Dataset, steps: RecordedSteps, outline: Outline
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return advantages and returns in units of (scaled) rewards, `[S, T]` each."""
-        loss = self._options.loss
-        ratios, values = self._evaluate(dataset, steps) if loss.with_vtrace else (None, dataset.values)
-        values = torch.cat([values, self._values_behind(dataset)[:, None]], dim=1)
-        final_values = dataset.final_values.clone()
-        if outline.has_cut and loss.value_bootstrap and dataset.keeps_finals:
-            self._evaluate_finals(dataset, final_values)
-        final_values[:, -1] = values[:, -1]
-        if loss.normalize_returns:
-            values, final_values = map(self._trainer.model.returns_normalizer.denormalize, (values, final_values))
-        own_steps = OwnSteps(dataset.absent, has_absent=outline.has_absent)
-        own = own_steps.of(
-            Outcomes(dataset.rewards, values, ratios, dataset.terminated, dataset.truncated, final_values)
-        )
-        rewards = (own.rewards * loss.reward_scale).clamp(-loss.reward_clip, loss.reward_clip)
-        ends = (own.terminated, own.truncated, own.final_values if loss.value_bootstrap else None)
-        if own.ratios is None:
-            results = gae(rewards, own.values, *ends, loss.gamma, loss.gae_lambda)
-        else:
-            results = vtrace(rewards, own.values, own.ratios, *ends, loss.gamma, loss.vtrace_rho, loss.vtrace_c)
-        advantages, returns = map(own_steps.put_back, results)
-        return advantages, returns
-
-    def _evaluate_finals(self, dataset: Dataset, final_values: torch.Tensor) -> None:
-        """Put in the values of what episodes led to that were cut off, `[S, T]`: those inference has not seen."""
-        trajectories, steps = dataset.is_cut()[:, :-1].nonzero(as_tuple=True)
-        most = self._options.micro_batch_steps
-        for piece in zip(torch.split(trajectories, most), torch.split(steps, most), strict=True):
-            final_values[piece] = self._trainer.values(*dataset.finals(piece))
-
-    def _evaluate(self, dataset: Dataset, steps: RecordedSteps) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return probability ratios and values of all steps under the network as it is now, `[S, T]` each."""
-        chunks = np.arange(dataset.num_chunks)
-        results = [self._trainer.evaluate(batch) for batch in self._micro_batches.of(dataset, steps, chunks)]
-        ratios, values = (torch.cat(parts).view_as(dataset.rewards) for parts in zip(*results, strict=True))
-        return ratios, values
-
-    def _values_behind(self, dataset: Dataset) -> torch.Tensor:
-        """Return the value of what follows the last step of each trajectory, `[S]`, as the network gives it."""
-        return self._trainer.values(*dataset.last())
+        self._pulse.beat(0.0 if self._epochs.num_minibatches else self._options.first_step_patience_s)
 
     @profile_range("Learner.try_out")
     def _is_sound(self) -> bool:
@@ -417,37 +328,12 @@ class Learner:
         The step that spoils them is one like any other: its gradient was that of the weights before. So it is looked at
         what they make of the latest observations; these may be overwritten meanwhile, by others that are as good.
         """
-        if self._trainer.is_suspect:
+        if self._trainer.steps.is_suspect:
             return False
         if not self._latest_slots:  # they are as they were drawn or loaded
             return True
         latest = copy_last(self._memory.trajectories, self._latest_slots, self._trainer.device)
-        return self._trainer.makes_usable_numbers(*latest)
-
-    def _draw_minibatches(self, num_chunks: int) -> list[Chunks]:
-        order = np.arange(num_chunks)
-        if self._options.sampling.shuffle_minibatches:
-            self.progress.random.shuffle(order)
-        return np.array_split(order, self._options.sampling.num_batches_per_epoch)
-
-    def _train_minibatch(
-        self,
-        dataset: Dataset,
-        steps: RecordedSteps,
-        targets: Targets,
-        chunks: Chunks,
-        moments: torch.Tensor,
-        num_valid: float,
-    ) -> None:
-        """Take an optimizer step on some chunks; moments and number of steps that count are those of all ranks."""
-        micro_batches = self._micro_batches.of(dataset, steps, chunks)
-        pieces = targets.of(address_of(chunks)).normalized(moments).split(self._micro_batches.chunks_at_once)
-        self._trainer.train_minibatch(zip(micro_batches, pieces, strict=True), num_valid)
-
-    def _sample(
-        self, dataset: Dataset, steps: RecordedSteps, targets: Targets, chunks: Chunks
-    ) -> Iterator[tuple[MicroBatch, torch.Tensor]]:
-        return self._micro_batches.sample(dataset, steps, targets.valid, chunks, self._trainer.num_steps)
+        return self._trainer.passes.makes_usable_numbers(*latest)
 
     @profile_range("Learner.update_normalizer")
     def _update_normalizer(self, dataset: Dataset, leaves_some_out: bool) -> None:

@@ -78,7 +78,7 @@ class LearningFigures:
         chunks = self._draw_chunks(dataset)
         figures = self._of_rewards(dataset) | _of_targets(steps, targets) | self._of_actions(dataset, steps)
         figures |= self._of_observations(dataset, chunks)
-        move = self._trainer.measure_move(sample(chunks.flatten()), self._loss.ppo_clip_ratio)
+        move = self._trainer.passes.measure_move(sample(chunks.flatten()), self._loss.ppo_clip_ratio)
         figures[UPDATE_KL], figures[CLIP_SHARE] = move
         return figures | {NUM_STARTS: float(self._num_starts), NUM_DISTINCT_STARTS: float(len(self._starts))}
 

@@ -32,7 +32,7 @@ class PrecisionTrial:
     def is_due(self) -> bool:
         """Tell whether it is to be made on the dataset that has just been trained on; ask once for each."""
         trainer = self._trainer
-        if trainer.precision == "fp32" or trainer.compiles or trainer.device.type != "cpu":
+        if trainer.passes.precision == "fp32" or trainer.compiles or trainer.device.type != "cpu":
             return False
         self._num_datasets += 1
         return self._num_datasets == _FIRST_DATASET

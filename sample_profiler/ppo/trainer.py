@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,25 +11,21 @@ import torch
 from torch import nn
 
 from sample_profiler.config import LossOptions
-from sample_profiler.errors import TrainingError
-from sample_profiler.model import ActionDistribution, PolicyNetwork
-from sample_profiler.model.precision import PrecisionName, computing_in
+from sample_profiler.model import PolicyNetwork
+from sample_profiler.model.precision import PrecisionName
 from sample_profiler.ppo import losses
+from sample_profiler.ppo.forward_passes import ForwardPasses
 from sample_profiler.ppo.named_moments import indexed_state
+from sample_profiler.ppo.optimizer_steps import OptimizerSteps
 from sample_profiler.ppo.optimizers import FusedAdam
 from sample_profiler.ppo.ranks import Ranks
 from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.vocabulary import CALCULATE_LOSSES, FOR_DEVICE, FORWARD_HEAD, GRAD_NORM, WAIT
+from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD, GRAD_NORM
 
 __all__ = ["Trainer", "TrainerOptions"]
-
-logger = logging.getLogger(__name__)
-
-_MOST_REJECTED = 10
 
 
 @dataclass
@@ -101,11 +94,11 @@ class Trainer:
         ranks: who trains the same network on other steps.
 
     Attributes:
-        num_steps: optimizer steps so far; the version of the weights.
         timing: where the blocks of a training step are recorded.
         ranks: who trains the same network on other steps.
+        passes: forward passes of the network.
+        steps: optimizer steps so far, and what was left out because its numbers are not finite.
         keeps_statistics: whether minibatches are to be in the statistics: a tenth of the time of a small one.
-        precision: in which encoder, core and decoder compute.
         compiles: whether torch.compile makes kernels for the encoder.
     """
 
@@ -122,36 +115,26 @@ class Trainer:
         self.model = model
         self.ranks = ranks or Ranks()
         self.device = device
-        self.num_steps = 0
         self.timing = timing
         self.keeps_statistics = True
+        self.passes = ForwardPasses(model, options.precision, device, timing, compiles=options.compiles)
+        self.steps = OptimizerSteps(device, timing, skips_bad_numbers=options.skips_bad_numbers)
         self._optimizer = optimizer
         self._schedule = schedule
         self._loss = options.loss
         self._max_grad_norm = options.max_grad_norm
-        self.precision: PrecisionName = options.precision
         self.compiles = options.compiles
-        self._forward_head = torch.compile(model.forward_head) if options.compiles else model.forward_head
         self._parameters = list(model.parameters())
         self._last = _Sums()
         self._last_num_valid = 1.0
         self._last_grad_norm = torch.zeros((), device=device)
         self._num_steps_heard = 0  # of which the schedule has heard what came of them
         self._latest_kl: float | None = None  # that it has heard of
-        self._skips_bad_numbers = options.skips_bad_numbers
-        self._num_steps_loaded = -1  # of a checkpoint
-        self._num_rejected = 0  # in a row
-        self._is_suspect = False
-        self._num_left_out = 0  # in all
-        # Whether the gradients of steps that were taken since somebody last looked were finite. A device is asked for
-        # several at once, since each look waits for it; steps whose gradients are not finite change nothing there.
-        self._outcomes: list[torch.Tensor] = []
-        self._looks_at_once = device.type == "cpu"
 
     @property
-    def is_suspect(self) -> bool:
-        """Whether the latest numbers were left out because they are not finite, and weights may be what makes them."""
-        return self._is_suspect
+    def num_steps(self) -> int:
+        """Optimizer steps so far; the version of the weights."""
+        return self.steps.num
 
     @profile_range("Trainer.train_minibatch")
     def train_minibatch(self, micro_batches: Iterable[tuple[MicroBatch, Targets]], num_valid: float) -> None:
@@ -168,7 +151,7 @@ class Trainer:
         for micro_batch, targets in micro_batches:
             with timing.add_time(CALCULATE_LOSSES, device=True):
                 with timing.add_time(FORWARD_HEAD):
-                    heads = self._encode(micro_batch)
+                    heads = self.passes.encode(micro_batch)
                     joined = torch.cat([head.detach() for head in heads]).requires_grad_()
                 loss = self._calculate_loss(joined, micro_batch, targets, sums) / num_valid
             with timing.add_time("update"), timing.add_time("backward", device=True):
@@ -178,76 +161,14 @@ class Trainer:
             with timing.add_time("clip"):
                 limit = self._max_grad_norm or float("inf")
                 self._last_grad_norm = nn.utils.clip_grad_norm_(self._parameters, limit)
-            self._outcomes.append(torch.isfinite(self._last_grad_norm))
-            if self._looks_at_once:
-                self.settle()
-                if self._num_rejected:
-                    return
+            is_taken, is_finite = self.steps.begin(torch.isfinite(self._last_grad_norm))
+            if not is_taken:
+                return
             with timing.add_time("optimizer_step", device=True):
-                self._step_optimizer(None if self._looks_at_once else self._outcomes[-1])
+                self._step_optimizer(is_finite)
         if self.keeps_statistics:
             with timing.add_time("losses_postprocess"):
                 self._last, self._last_num_valid = sums, num_valid
-
-    def settle(self, value: torch.Tensor | None = None) -> float:
-        """Look which of the latest steps had finite gradients, and count these.
-
-        Args:
-            value: a number on the device that is wanted, too, so that it is waited for once.
-
-        Returns:
-            That number; 0: none was given.
-
-        Raises:
-            TrainingError: as `reject`.
-        """
-        if not self._outcomes and value is None:
-            return 0.0
-        asked = [*self._outcomes, torch.zeros_like(self._last_grad_norm) if value is None else value]
-        self._outcomes = []
-        waits: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-        if not self._looks_at_once:
-            waits = self.timing.add_time(WAIT + FOR_DEVICE)
-        with waits:
-            *outcomes, number = torch.stack([each.double() for each in asked]).tolist()
-        for is_finite in outcomes:
-            if is_finite:
-                self._num_rejected, self._is_suspect = 0, False
-                self.num_steps += 1
-            else:
-                self.reject(f"the gradients of optimizer step {self.num_steps + 1} are not finite")
-        return float(number)
-
-    def reject(self, reason: str, *, may_be_weights: bool = True) -> None:
-        """Leave something out of training because its numbers are not finite.
-
-        Args:
-            reason: what is not.
-            may_be_weights: whether the weights may be what makes it so; else they are as sound as before.
-
-        Raises:
-            TrainingError: that is not wanted, or happens again and again.
-        """
-        self._num_rejected += 1
-        self._is_suspect |= may_be_weights
-        if self._skips_bad_numbers and self._num_rejected < _MOST_REJECTED:
-            self._num_left_out += 1
-            if is_logged(self._num_left_out):
-                logger.warning("%s: they are left out of training (number %d)", reason, self._num_left_out)
-            return
-        times = f" for the {self._num_rejected}th time in a row" if self._num_rejected > 1 else ""
-        raise TrainingError(
-            f"{reason}{times}: an observation, a reward or a weight is NaN, infinite or huge. "
-            f"{self._describe_checkpoint()}; look for what the environment returns, or lower --learning_rate"
-        )
-
-    def _describe_checkpoint(self) -> str:
-        if self.num_steps != self._num_steps_loaded or not self._is_suspect:
-            return "The last checkpoint is sound"
-        return (
-            f"No step was possible since the checkpoint of optimizer step {self.num_steps} was loaded: it may be that "
-            "one's weights, then remove its file to go on from the checkpoint before"
-        )
 
     @profile_range("Trainer.backward")
     def _backward(self, loss: torch.Tensor, heads: list[torch.Tensor], joined: torch.Tensor) -> None:
@@ -271,12 +192,6 @@ class Trainer:
     def _step_optimizer(self, is_finite: torch.Tensor | None) -> None:
         self._optimizer.step(is_finite)
 
-    @profile_range("Trainer.encode")
-    def _encode(self, batch: MicroBatch) -> list[torch.Tensor]:
-        """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""
-        with computing_in(self.precision, self.device):
-            return [self._forward_head(self.model.normalize(observations)) for observations in batch.observations]
-
     @profile_range("Trainer.calculate_loss")
     def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, targets: Targets, sums: _Sums) -> torch.Tensor:
         """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`.
@@ -289,7 +204,7 @@ class Trainer:
         """
         options, timing = self._loss, self.timing
         steps, targets = batch.steps.flat(), targets.flat()
-        distribution, values = self._forward(head, batch)
+        distribution, values = self.passes.behind_encoder(head, batch)
         with timing.add_time("tail"):
             log_probabilities = distribution.log_prob(steps.actions)
             ratio = losses.probability_ratio(log_probabilities, steps.log_probabilities)
@@ -313,47 +228,6 @@ class Trainer:
                 sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
         return total
 
-    def _forward(self, head: torch.Tensor, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
-        timing = self.timing
-        with computing_in(self.precision, self.device):
-            with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
-                starts_episode = batch.steps.starts_episode
-                sequences = head.view(*starts_episode.shape, -1)
-                core = self.model.forward_core_sequence(sequences, batch.states, starts_episode)
-            with timing.add_time("tail"):
-                parameters, values = self.model.forward_tail(core.flatten(0, 1))
-                return self.model.action_distribution(parameters), values
-
-    @torch.no_grad()
-    def evaluate(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what the network as it is now makes of recorded steps: probability ratios and values, `[N]` each.
-
-        The ratios are as they are, not within the bounds that the loss keeps them in.
-        """
-        steps = batch.steps.flat()
-        distribution, values = self._forward(torch.cat(self._encode(batch)), batch)
-        return (distribution.log_prob(steps.actions) - steps.log_probabilities).exp(), values
-
-    @torch.no_grad()
-    def values(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> torch.Tensor:
-        """Return the values of N observations, entered with recurrent states `[N, H]`, `[N]`."""
-        with computing_in(self.precision, self.device):
-            core, _ = self.model.forward_core(self.model.forward_head(self.model.normalize(observations)), states)
-            return self.model.forward_tail(core)[1]
-
-    @torch.no_grad()
-    def makes_usable_numbers(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> bool:
-        """Tell whether what the network as it is now makes of N observations can be trained on.
-
-        Args:
-            observations: by key, `[N, ...]`.
-            states: `[N, H]`, recurrent states with which they are entered.
-        """
-        with self._as_it_acts(), computing_in(self.precision, self.device):
-            parameters, values, _ = self.model(self.model.normalize(observations), states)
-        # The loss has squares of values.
-        return bool(torch.isfinite(parameters).all() and torch.isfinite(values.square()).all())
-
     def time_pass(self, precision: PrecisionName, batch: MicroBatch, targets: Targets) -> float:
         """Return the seconds that a micro-batch takes forwards and backwards; nothing is learned from it.
 
@@ -362,15 +236,16 @@ class Trainer:
             batch: the micro-batch.
             targets: of its steps.
         """
-        usual, self.precision = self.precision, precision
+        passes = self.passes
+        usual, passes.precision = passes.precision, precision
         begin_s = time.perf_counter()
         try:
-            with self._as_it_acts():
-                heads = self._encode(batch)
+            with passes.as_it_acts():
+                heads = passes.encode(batch)
                 joined = torch.cat([head.detach() for head in heads]).requires_grad_()
                 self._backward(self._calculate_loss(joined, batch, targets, _Sums()), heads, joined)
         finally:
-            self.precision = usual
+            passes.precision = usual
             self._optimizer.zero_grad()
         return time.perf_counter() - begin_s
 
@@ -389,69 +264,22 @@ class Trainer:
             self._tell_kl(self._schedule.after_epoch, sample)
 
     def _tell_kl(self, hear: Callable[[float], None], sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> None:
-        if self.num_steps + len(self._outcomes) == self._num_steps_heard:
+        if self.steps.num_with_open == self._num_steps_heard:
             return
         with self.timing.add_time("measure_kl", device=True):
-            kl = self.settle(self._measure_kl(sample))
+            kl = self.steps.settle(self._measure_kl(sample))
         if self.num_steps == self._num_steps_heard:  # nothing was learned from: the rate is not to blame
             return
         self._num_steps_heard, self._latest_kl = self.num_steps, kl
         hear(kl)
         self._apply_learning_rate()
 
-    @torch.no_grad()
     @profile_range("Trainer.measure_kl")
     def _measure_kl(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> torch.Tensor:
-        """Return the mean KL divergence of the policy as it is now from those that acted; NaN: no step counts.
-
-        What a forward pass sees before its optimizer step is no measure of that: where each dataset is trained on once,
-        it is the policy that acted.
-        """
-        sums = torch.zeros(2, device=self.device)  # of the divergence, and of steps that count
-        with self._as_it_acts():
-            for batch, valid in sample:
-                with computing_in(self.precision, self.device):
-                    heads = [self.model.forward_head(self.model.normalize(each)) for each in batch.observations]
-                now, _ = self._forward(torch.cat(heads), batch)
-                then = self.model.action_distribution(batch.steps.flat().action_parameters)
-                sums[0] += losses.kl_loss(then, now, valid.flatten())
-                sums[1] += valid.sum()
+        """Return the mean KL divergence of the policy as it is now from those that acted; NaN: no step counts."""
+        sums = self.passes.add_up_divergence(sample)
         self.ranks.add_up([sums])
         return sums[0] / sums[1]
-
-    @torch.no_grad()
-    @profile_range("Trainer.measure_move")
-    def measure_move(self, sample: Iterable[MicroBatch], clip_ratio: float) -> tuple[float, float]:
-        """Return how far the policy is now from those that acted, and how often the loss is clipped for that.
-
-        Args:
-            sample: steps to measure that by.
-            clip_ratio: ``e`` in the bounds 1 / (1 + e) and 1 + e of the ratio of probabilities.
-
-        Returns:
-            The mean KL divergence, and the share of steps whose ratio is beyond the bounds.
-        """
-        divergences, ratios = [], []
-        with self._as_it_acts():
-            for batch in sample:
-                with computing_in(self.precision, self.device):
-                    heads = [self.model.forward_head(self.model.normalize(each)) for each in batch.observations]
-                now, _ = self._forward(torch.cat(heads), batch)
-                steps = batch.steps.flat()
-                divergences.append(now.kl(self.model.action_distribution(steps.action_parameters)))
-                ratios.append(now.log_prob(steps.actions) - steps.log_probabilities)
-        is_beyond = torch.cat(ratios).abs() > math.log1p(clip_ratio)
-        return float(torch.cat(divergences).mean()), float(is_beyond.float().mean())
-
-    @contextlib.contextmanager
-    def _as_it_acts(self) -> Iterator[None]:
-        """Look at the network without changing it: no dropout, which draws from generators."""
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            yield
-        finally:
-            self.model.train(was_training)
 
     def set_progress(self, num_frames: int, seconds: float = 0.0) -> None:
         """Tell the schedule how many frames have been trained on since the run first began, and how long this time."""
@@ -492,7 +320,8 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(indexed_state(state["optimizer"], self.model))
         self._schedule.load_state_dict(state["schedule"])
-        self.num_steps = self._num_steps_loaded = self._num_steps_heard = int(state["optimizer_steps"])
+        self._num_steps_heard = int(state["optimizer_steps"])
+        self.steps.load(self._num_steps_heard)
         self._apply_learning_rate()
 
     def _apply_learning_rate(self) -> None:

@@ -138,11 +138,11 @@ def test_datasets_without_a_finite_step_are_rejected_and_those_of_inactive_agent
     run.memory.spoiled[:] = True
     run.memory.policy_versions[:] = -3
     run.hand_over(0, 1)
-    assert not run.learner._trainer.is_suspect
+    assert not run.learner._trainer.steps.is_suspect
     run.memory.policy_versions[:] = 0
     for _ in range(9):
         run.hand_over(0, 1)
-    assert not run.learner._trainer.is_suspect, "nothing was made of them"
+    assert not run.learner._trainer.steps.is_suspect, "nothing was made of them"
     with pytest.raises(TrainingError, match="of all 8 steps are not finite for the 10th time in a row"):
         run.hand_over(0, 1)
 
@@ -176,7 +176,7 @@ def test_lag_is_counted_as_it_was_before_training(make_learner):
 
 def test_lag_is_exact_however_long_a_policy_has_been_trained(make_learner):
     run = make_learner("--max_policy_lag=2")
-    run.learner._trainer.num_steps = 2**40
+    run.learner._trainer.steps.num = 2**40
     run.start()
     run.memory.policy_versions[:] = 2**40 - 3
     run.memory.policy_versions[1] = 2**40 - 1
@@ -211,8 +211,8 @@ def test_the_value_behind_the_last_step_is_that_of_its_observation(make_learner,
     memory.terminated[1] = memory.truncated[2] = True
     received = []
     learner = run.learner
-    make_targets = learner._make_targets
-    learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    make_targets = learner._targets.estimate
+    learner._targets.estimate = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0, 1, 2, 3)
     returns = received[0].returns.flatten().tolist()
     after_a_cut = 1 + 0.5 * 10 if value_bootstrap else 1
@@ -228,8 +228,8 @@ def test_values_of_final_observations_in_the_middle_are_those_of_inference(make_
     memory.rewards[:], memory.values[:] = 1.0, 0.0
     memory.truncated[0, 0], memory.final_values[0, 0] = True, 6.0
     received = []
-    make_targets = run.learner._make_targets
-    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    make_targets = run.learner._targets.estimate
+    run.learner._targets.estimate = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0)
     assert received[0].returns.flatten()[0].item() == 1 + 0.5 * 6
 
@@ -258,8 +258,8 @@ def test_vtrace_weighs_by_ratios_of_the_present_network_and_bounds_them_above_al
     memory.rewards[0], memory.values[:] = 1.0, -777.0
     memory.log_probabilities[0] = np.log(0.25) - np.log(ratios)
     received = []
-    make_targets = run.learner._make_targets
-    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    make_targets = run.learner._targets.estimate
+    run.learner._targets.estimate = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0)
     assert received[0].returns.flatten().tolist() == pytest.approx(targets, abs=1e-5)
 
@@ -283,8 +283,8 @@ def test_advantages_go_on_behind_steps_of_inactive_agents_and_through_those_with
     memory.values[0, 1:3] = -777.0
     memory.spoiled[1, 1:3] = True
     received = []
-    make_targets = run.learner._make_targets
-    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    make_targets = run.learner._targets.estimate
+    run.learner._targets.estimate = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0, 1)
     returns = received[0].returns.view(2, 4).tolist()
     # The rewards of the first: (2 + 4 + 100) / 2, clipped to 4, and 8 / 2. Of the second: 1, 2, 4 and 4.
@@ -332,18 +332,21 @@ def test_rewards_are_scaled_and_clipped(make_learner):
     run.memory.rewards[:2, 0], run.memory.values[:] = (1.5, -40.0), 0.0
     run.memory.terminated[:] = True
     received = []
-    make_targets = run.learner._make_targets
-    run.learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    make_targets = run.learner._targets.estimate
+    run.learner._targets.estimate = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.start().hand_over(0, 1)
     assert received[0].returns.flatten().tolist() == [3.0, -5.0]
 
 
-@pytest.mark.parametrize("method", ["_evaluate", "_train_minibatch", "_update_normalizer"])
-def test_it_gives_signs_of_life_with_every_piece_of_long_work(make_learner, monkeypatch, method):
+@pytest.mark.parametrize(
+    ("owner", "method"), [("_targets", "_evaluate"), ("_epochs", "_train_minibatch"), ("", "_update_normalizer")]
+)
+def test_it_gives_signs_of_life_with_every_piece_of_long_work(make_learner, monkeypatch, owner, method):
     run = make_learner("--with_vtrace=True", "--recurrence=4").start()
     learner, beats, inside = run.learner, [], []
     learner._micro_batches.chunks_at_once = 1  # of the two chunks of the dataset
-    work = getattr(learner, method)
+    worker = getattr(learner, owner) if owner else learner
+    work = getattr(worker, method)
 
     def watched(*arguments):
         before = len(beats)
@@ -351,7 +354,7 @@ def test_it_gives_signs_of_life_with_every_piece_of_long_work(make_learner, monk
         inside.append(len(beats) - before)
         return result
 
-    monkeypatch.setattr(learner, method, watched)
+    monkeypatch.setattr(worker, method, watched)
     monkeypatch.setattr(learner._pulse, "beat", beats.append)
     run.hand_over(0, 1)
     assert inside[0] >= (1 if method == "_update_normalizer" else 2)
@@ -361,14 +364,14 @@ def test_patience_is_asked_for_until_the_first_minibatch_is_done(make_learner, m
     """What torch.compile takes its time for is the encoder's first pass, in the middle of it."""
     run = make_learner("--num_epochs=2").start()
     learner, patience = run.learner, []
-    learner._patience_s = 600.0
-    train = learner._train_minibatch
+    learner._options = replace(learner._options, first_step_patience_s=600.0)
+    train = learner._epochs._train_minibatch
 
     def train_and_tell(*arguments):
         train(*arguments)
         patience.append("trained")
 
-    monkeypatch.setattr(learner, "_train_minibatch", train_and_tell)
+    monkeypatch.setattr(learner._epochs, "_train_minibatch", train_and_tell)
     monkeypatch.setattr(learner._pulse, "beat", patience.append)
     run.hand_over(0, 1)
     first = patience.index("trained")
@@ -396,7 +399,7 @@ def test_a_run_in_bf16_looks_once_whether_fp32_is_quicker_and_learns_nothing_of_
             run.hand_over(0, 1)
     assert passes == (3 * [("bf16", 8), ("fp32", 8)] if precision == "bf16" else [])
     assert runs[0].has_weights(runs[1].weights())
-    assert trainer.precision == precision
+    assert trainer.passes.precision == precision
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def train_and_compare(run):
 
     def compare(batches):
         for batch, _ in batches:
-            ratios, values = run.trainer.evaluate(batch)
+            ratios, values = run.trainer.passes.evaluate(batch)
             off = values - batch.steps.flat().values
             differences.append((ratios.log().abs().max().item(), off.abs().max().item()))
 
@@ -272,7 +272,7 @@ def test_episodes_that_begin_behind_an_inactive_step_begin_with_zeros_in_inferen
         assert len(slots) >= 4
         assert not memory.states[slots, steps + 1].any()
         for batch, targets in batches:
-            ratios, values = run.trainer.evaluate(batch)
+            ratios, values = run.trainer.passes.evaluate(batch)
             valid = targets.flat().valid > 0
             differences.append(ratios.log()[valid].abs().max().item())
             differences.append((values - batch.steps.flat().values)[valid].abs().max().item())
@@ -291,7 +291,7 @@ def test_the_memory_of_an_agent_that_misses_steps_is_the_same_in_inference_and_l
 
     def compare(batches):
         for batch, targets in batches:
-            ratios, values = run.trainer.evaluate(batch)
+            ratios, values = run.trainer.passes.evaluate(batch)
             valid = targets.flat().valid > 0
             assert 0 < valid.sum() < len(valid)
             differences.append(ratios.log()[valid].abs().max().item())
@@ -319,7 +319,7 @@ def test_small_images_are_trained_on(make_blueprint, make_component, architectur
 
     def compare(batches):
         for batch, _ in batches:
-            ratios, values = run.trainer.evaluate(batch)
+            ratios, values = run.trainer.passes.evaluate(batch)
             differences.append(
                 (ratios.log().abs().max().item(), (values - batch.steps.flat().values).abs().max().item())
             )

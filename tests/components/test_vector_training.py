@@ -151,8 +151,8 @@ def test_what_the_learner_makes_of_final_observations_is_what_inference_does(mak
         vector = CountingVector((2, 3, 5, 11, 999), mode, speaks)
         run = make_vector_run(speaks, vector, "--use_rnn=True", "--recurrence=8", wiring)
         learner, returns = run.components[0], []
-        make_targets = learner._make_targets
-        learner._make_targets = lambda *given, r=returns, make=make_targets: r.append(make(*given)) or r[-1]
+        make_targets = learner._targets.estimate
+        learner._targets.estimate = lambda *given, r=returns, make=make_targets: r.append(make(*given)) or r[-1]
         run.train(2)
         seen.append(returns[0])
     assert (seen[0].valid == seen[1].valid).all()
@@ -183,8 +183,8 @@ def test_advantages_are_those_computed_by_hand(make_vector_run, mode, speaks, wi
             model.value_head.weight.zero_()
             model.value_head.bias.fill_(10.0)
     inference.refresh()
-    make_targets = learner._make_targets
-    learner._make_targets = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
+    make_targets = learner._targets.estimate
+    learner._targets.estimate = lambda *arguments: received.append(make_targets(*arguments)) or received[-1]
     run.train(1)
     returns, advantages = (values.view(2, 6).numpy() for values in (received[0].returns, received[0].advantages))
     valid = received[0].valid.view(2, 6).numpy() > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,12 +19,12 @@ class FakeTrainer:
     device = torch.device("cpu")
 
     def __init__(self, precision="bf16", **times):
-        self.precision = precision
+        self.passes = SimpleNamespace(precision=precision)
         self.times = times
-        self.passes = []
+        self.timed = []
 
     def time_pass(self, precision, batch, targets):
-        self.passes.append((precision, batch))
+        self.timed.append((precision, batch))
         return self.times[precision].pop(0)
 
 
@@ -37,7 +38,9 @@ def test_it_is_due_once_on_the_third_dataset_in_bf16():
     assert [trial.is_due() for _ in range(5)] == [False, False, True, False, False]
 
 
-@pytest.mark.parametrize("changes", [{"precision": "fp32"}, {"compiles": True}, {"device": torch.device("cuda")}])
+@pytest.mark.parametrize(
+    "changes", [{"passes": SimpleNamespace(precision="fp32")}, {"compiles": True}, {"device": torch.device("cuda")}]
+)
 def test_where_there_is_nothing_to_compare_it_is_never_due(changes):
     trainer = FakeTrainer()
     vars(trainer).update(changes)
@@ -58,5 +61,5 @@ def test_it_warns_where_fp32_is_quicker(bf16, fp32, told, caplog):
     trainer, batches = FakeTrainer(bf16=bf16, fp32=fp32), iter("abcdef")
     with caplog.at_level(logging.WARNING):
         PrecisionTrial(trainer).make(lambda: next(batches), targets())
-    assert trainer.passes == [(("bf16", "fp32")[turn % 2], batch) for turn, batch in enumerate("abcdef")], "in turns"
+    assert trainer.timed == [(("bf16", "fp32")[turn % 2], batch) for turn, batch in enumerate("abcdef")], "in turns"
     assert [told in message and "for 20 steps" in message for message in caplog.messages] == [True] * bool(told)

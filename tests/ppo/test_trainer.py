@@ -231,7 +231,7 @@ def test_ten_bad_steps_in_a_row_are_an_error_and_others_between_them_begin_anew(
     data = make_data()
     for _ in range(2):
         for _ in range(9):
-            trainer.reject("something")
+            trainer.steps.reject("something")
         trainer.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
     for _ in range(9):
         trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
@@ -242,8 +242,8 @@ def test_ten_bad_steps_in_a_row_are_an_error_and_others_between_them_begin_anew(
 def test_a_log_of_days_tells_of_the_1st_10th_and_100th_step_that_is_left_out(caplog):
     trainer = make_trainer(make_config(), skips_bad_numbers=True)
     for number in range(1, 251):
-        trainer.reject(f"step {number}")
-        trainer._num_rejected = 0  # a good one comes between
+        trainer.steps.reject(f"step {number}")
+        trainer.steps._num_rejected = 0  # a good one comes between
     assert [record.getMessage() for record in caplog.records] == [
         f"step {number}: they are left out of training (number {number})" for number in (1, 10, 100)
     ]
@@ -259,15 +259,15 @@ def test_bad_numbers_are_an_error_at_once_if_that_is_wanted():
 def test_it_is_suspect_from_a_step_that_is_left_out_to_one_that_is_not():
     trainer = make_trainer(make_config(), skips_bad_numbers=True)
     data = make_data()
-    assert not trainer.is_suspect
+    assert not trainer.steps.is_suspect
     trainer.train_minibatch(cut(spoiled(data), [NUM_CHUNKS]), 20.0)
-    assert trainer.is_suspect
-    trainer.reject("what it was given", may_be_weights=False)
-    assert trainer.is_suspect, "it still is"
+    assert trainer.steps.is_suspect
+    trainer.steps.reject("what it was given", may_be_weights=False)
+    assert trainer.steps.is_suspect, "it still is"
     trainer.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
-    assert not trainer.is_suspect
-    trainer.reject("what it was given", may_be_weights=False)
-    assert not trainer.is_suspect
+    assert not trainer.steps.is_suspect
+    trainer.steps.reject("what it was given", may_be_weights=False)
+    assert not trainer.steps.is_suspect
 
 
 def test_the_error_after_a_resume_says_that_it_may_be_the_checkpoint():
@@ -276,12 +276,12 @@ def test_the_error_after_a_resume_says_that_it_may_be_the_checkpoint():
     first.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
     resumed.load_state_dict(first.state_dict())
     with pytest.raises(TrainingError, match="The last checkpoint is sound"):
-        resumed.reject("observations", may_be_weights=False)
+        resumed.steps.reject("observations", may_be_weights=False)
     with pytest.raises(TrainingError, match=r"checkpoint of optimizer step 1 was loaded.*remove its file"):
-        resumed.reject("something")
+        resumed.steps.reject("something")
     resumed.train_minibatch(cut(data, [NUM_CHUNKS]), 20.0)
     with pytest.raises(TrainingError, match="The last checkpoint is sound"):
-        resumed.reject("something")
+        resumed.steps.reject("something")
 
 
 @pytest.mark.parametrize("weight", [float("nan"), float("inf"), 1e30])
@@ -290,12 +290,12 @@ def test_a_network_is_tried_out_without_changing_it(weight):
     data = make_data()
     observations, states = {"obs": data.observations[:, 0]}, data.states
     generator = torch.get_rng_state()
-    assert trainer.makes_usable_numbers(observations, states)
+    assert trainer.passes.makes_usable_numbers(observations, states)
     assert torch.equal(torch.get_rng_state(), generator)
     assert trainer.model.training
     with torch.no_grad():
         trainer.model.value_head.bias.fill_(weight)
-    assert not trainer.makes_usable_numbers(observations, states)
+    assert not trainer.passes.makes_usable_numbers(observations, states)
 
 
 @pytest.mark.parametrize("flags", [(), ("--exploration_loss_coeff=0", "--kl_loss_coeff=0.3")])
@@ -323,7 +323,7 @@ def test_a_pass_that_is_timed_changes_nothing(precision) -> None:
     before, statistics = copy.deepcopy(trainer.state_dict()), trainer.statistics()
     ((batch, targets),) = cut(data, [NUM_CHUNKS])
     assert trainer.time_pass(precision, batch, targets) > 0
-    assert (trainer.precision, trainer.model.training, trainer.statistics()) == ("bf16", True, statistics)
+    assert (trainer.passes.precision, trainer.model.training, trainer.statistics()) == ("bf16", True, statistics)
     assert all(parameter.grad is None for parameter in trainer.model.parameters())
     after = trainer.state_dict()
     assert all(torch.equal(after["model"][name], tensor) for name, tensor in before["model"].items())
@@ -352,7 +352,7 @@ def test_a_network_whose_encoder_has_no_parameters_is_trained(parts: ModelParts)
 def test_a_device_is_asked_for_several_steps_at_once_and_comes_to_the_same() -> None:
     """Of three steps the gradient of the second is not finite; on a processor each is looked at when it is taken."""
     trainers = [make_trainer(make_config(), skips_bad_numbers=True) for _ in range(2)]
-    trainers[1]._looks_at_once = False
+    trainers[1].steps._looks_at_once = False
     for number in range(3):
         data = make_data()
         if number == 1:
@@ -360,18 +360,18 @@ def test_a_device_is_asked_for_several_steps_at_once_and_comes_to_the_same() -> 
         for trainer in trainers:
             trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     assert [trainer.num_steps for trainer in trainers] == [2, 0], "it has not been asked yet"
-    assert trainers[1].settle(torch.tensor(7.0)) == 7
-    assert trainers[1].settle() == 0
+    assert trainers[1].steps.settle(torch.tensor(7.0)) == 7
+    assert trainers[1].steps.settle() == 0
     assert trainers[1].num_steps == 2
-    assert not trainers[1].is_suspect
+    assert not trainers[1].steps.is_suspect
     for one, other in zip(*(trainer.model.parameters() for trainer in trainers), strict=True):
         assert torch.equal(one, other)
 
 
 def test_a_device_that_has_seen_bad_gradients_ends_the_run_when_it_is_asked() -> None:
     trainer, data = make_trainer(make_config()), make_data()
-    trainer._looks_at_once = False
+    trainer.steps._looks_at_once = False
     data.observations[0, 0, 0] = float("nan")
     trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     with pytest.raises(TrainingError, match="the gradients of optimizer step 1 are not finite"):
-        trainer.settle()
+        trainer.steps.settle()

@@ -349,7 +349,7 @@ def test_weights_that_a_step_has_spoiled_are_not_saved(make_learner, caplog):
     run = make_learner(*SAVES_ALL, "--learning_rate=1e30").start()
     run.hand_over(0, 1)
     assert run.blueprint.weights[0].version == 1
-    assert not run.learner._trainer.is_suspect
+    assert not run.learner._trainer.steps.is_suspect
     run.counters.metric[0] = 5.0
     for callback in timers_of(run).values():
         callback()
@@ -367,7 +367,7 @@ def test_weights_that_a_step_has_spoiled_are_not_saved(make_learner, caplog):
 def test_weights_are_not_saved_from_a_step_that_was_left_out_to_one_that_was_not(make_learner, caplog):
     run = make_learner(*SAVES_ALL).start()
     run.hand_over(0, 1)
-    run.learner._trainer.reject("the gradients of a step are not finite")
+    run.learner._trainer.steps.reject("the gradients of a step are not finite")
     run.counters.metric[0] = 5.0
     for callback in timers_of(run).values():
         callback()

@@ -1,0 +1,155 @@
+"""Owns forward passes of a network through recorded steps: the one that is learned from, and those that only tell."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator
+
+import torch
+
+from sample_profiler.model import ActionDistribution, PolicyNetwork
+from sample_profiler.model.precision import PrecisionName, computing_in
+from sample_profiler.ppo import losses
+from sample_profiler.ppo.training_data import MicroBatch
+from sample_profiler.profiling import Timing
+from sample_profiler.profiling.ranges import profile_range
+
+__all__ = ["ForwardPasses"]
+
+
+class ForwardPasses:
+    """Shows a network observations.
+
+    Args:
+        model: the network; lives on `device`.
+        precision: in which encoder, core and decoder compute.
+        compiles: whether torch.compile makes kernels for the encoder.
+        device: where the network runs.
+        timing: where the blocks of a pass are recorded.
+
+    Attributes:
+        precision: in which encoder, core and decoder compute.
+    """
+
+    def __init__(
+        self, model: PolicyNetwork, precision: PrecisionName, device: torch.device, timing: Timing, *, compiles: bool
+    ) -> None:
+        self.precision: PrecisionName = precision
+        self._model = model
+        self._device = device
+        self._timing = timing
+        self._forward_head = torch.compile(model.forward_head) if compiles else model.forward_head
+
+    @profile_range("Trainer.encode")
+    def encode(self, batch: MicroBatch) -> list[torch.Tensor]:
+        """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""
+        with computing_in(self.precision, self._device):
+            return [self._forward_head(self._model.normalize(observations)) for observations in batch.observations]
+
+    def behind_encoder(self, head: torch.Tensor, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
+        """Return the distribution of actions and the values, `[N]`, of a micro-batch.
+
+        Args:
+            head: `[N, E]`, its encoded observations.
+            batch: the rest of it.
+        """
+        timing = self._timing
+        with computing_in(self.precision, self._device):
+            with timing.add_time("bptt"), timing.add_time("bptt_forward_core"):
+                starts_episode = batch.steps.starts_episode
+                sequences = head.view(*starts_episode.shape, -1)
+                core = self._model.forward_core_sequence(sequences, batch.states, starts_episode)
+            with timing.add_time("tail"):
+                parameters, values = self._model.forward_tail(core.flatten(0, 1))
+                return self._model.action_distribution(parameters), values
+
+    @torch.no_grad()
+    def evaluate(self, batch: MicroBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what the network as it is now makes of recorded steps: probability ratios and values, `[N]` each.
+
+        The ratios are as they are, not within the bounds that the loss keeps them in.
+        """
+        steps = batch.steps.flat()
+        distribution, values = self.behind_encoder(torch.cat(self.encode(batch)), batch)
+        return (distribution.log_prob(steps.actions) - steps.log_probabilities).exp(), values
+
+    @torch.no_grad()
+    def values(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> torch.Tensor:
+        """Return the values of N observations, entered with recurrent states `[N, H]`, `[N]`."""
+        with computing_in(self.precision, self._device):
+            core, _ = self._model.forward_core(self._model.forward_head(self._model.normalize(observations)), states)
+            return self._model.forward_tail(core)[1]
+
+    @torch.no_grad()
+    def makes_usable_numbers(self, observations: dict[str, torch.Tensor], states: torch.Tensor) -> bool:
+        """Tell whether what the network as it is now makes of N observations can be trained on.
+
+        Args:
+            observations: by key, `[N, ...]`.
+            states: `[N, H]`, recurrent states with which they are entered.
+        """
+        with self.as_it_acts(), computing_in(self.precision, self._device):
+            parameters, values, _ = self._model(self._model.normalize(observations), states)
+        # The loss has squares of values.
+        return bool(torch.isfinite(parameters).all() and torch.isfinite(values.square()).all())
+
+    @torch.no_grad()
+    def add_up_divergence(self, sample: Iterable[tuple[MicroBatch, torch.Tensor]]) -> torch.Tensor:
+        """Return the sum of the KL divergence of the policy as it is now from those that acted, and of what counts.
+
+        What a forward pass sees before its optimizer step is no measure of that: where each dataset is trained on once,
+        it is the policy that acted.
+
+        Args:
+            sample: steps to measure that by, with 1 for those that count, `[C, R]`.
+
+        Returns:
+            `[2]`, on the device.
+        """
+        sums = torch.zeros(2, device=self._device)
+        with self.as_it_acts():
+            for batch, valid in sample:
+                now, then = self._now_and_then(batch)
+                sums[0] += losses.kl_loss(then, now, valid.flatten())
+                sums[1] += valid.sum()
+        return sums
+
+    @torch.no_grad()
+    @profile_range("Trainer.measure_move")
+    def measure_move(self, sample: Iterable[MicroBatch], clip_ratio: float) -> tuple[float, float]:
+        """Return how far the policy is now from those that acted, and how often the loss is clipped for that.
+
+        Args:
+            sample: steps to measure that by.
+            clip_ratio: ``e`` in the bounds 1 / (1 + e) and 1 + e of the ratio of probabilities.
+
+        Returns:
+            The mean KL divergence, and the share of steps whose ratio is beyond the bounds.
+        """
+        divergences, ratios = [], []
+        with self.as_it_acts():
+            for batch in sample:
+                now, then = self._now_and_then(batch)
+                steps = batch.steps.flat()
+                divergences.append(now.kl(then))
+                ratios.append(now.log_prob(steps.actions) - steps.log_probabilities)
+        is_beyond = torch.cat(ratios).abs() > math.log1p(clip_ratio)
+        return float(torch.cat(divergences).mean()), float(is_beyond.float().mean())
+
+    def _now_and_then(self, batch: MicroBatch) -> tuple[ActionDistribution, ActionDistribution]:
+        """Return the distributions of the policy as it is now, and of those that acted."""
+        with computing_in(self.precision, self._device):  # what is compiled is made for steps that are learned from
+            heads = [self._model.forward_head(self._model.normalize(each)) for each in batch.observations]
+        now, _ = self.behind_encoder(torch.cat(heads), batch)
+        return now, self._model.action_distribution(batch.steps.flat().action_parameters)
+
+    @contextlib.contextmanager
+    def as_it_acts(self) -> Iterator[None]:
+        """Look at the network without changing it: no dropout, which draws from generators."""
+        was_training = self._model.training
+        self._model.eval()
+        try:
+            yield
+        finally:
+            self._model.train(was_training)
