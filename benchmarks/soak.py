@@ -48,7 +48,8 @@ TASKS = {
     ),
 }
 _INTERVAL_S = 10.0
-_SETTLED = 1 / 12  # of the time; five minutes of an hour
+_SETTLED_S = 300.0
+_MOST_SETTLING = 0.5  # of the time
 _PART = 1 / 6
 _SPARE_S = 120.0  # for starting, and for ending
 _MOST_OUTPUT = 3000
@@ -178,7 +179,7 @@ def evaluate(moments: Sequence[Moment]) -> dict[str, float]:
         raise ValueError("too short to say anything: give more --minutes")
     begin_s, end_s = moments[0].time_s, moments[-1].time_s
     length_s = end_s - begin_s
-    settled = [m for m in moments if m.time_s >= begin_s + _SETTLED * length_s]
+    settled = [m for m in moments if m.time_s >= begin_s + min(_SETTLED_S, _MOST_SETTLING * length_s)]
     first = [m for m in moments if m.time_s <= begin_s + _PART * length_s]
     last = [m for m in moments if m.time_s >= end_s - _PART * length_s]
     if min(map(len, (settled, first, last))) < 2:
