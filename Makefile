@@ -28,7 +28,7 @@ SOAK_MINUTES ?= 60
 SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast test-pythons fuzz kills breakages lint types check format docs site wheels bench bench-versus faults soak clean
+.PHONY: help install run bytecode test test-fast test-pythons fuzz kills breakages lint types check format docs site wheels bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +49,13 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 		--restart_behavior=overwrite --benchmark=True --train_for_seconds=$(SECONDS_OF_RUN) \
 		--num_envs_per_worker=8 --batch_size=1024 --rollout=32 $(RUN_FLAGS)
 
+# Runs are many processes, each of which would compile the package anew where Python may write no bytecode.
+bytecode: install  ## Compile the modules for processes that may write no bytecode
+	@$(BIN)/python -m compileall -q sample_profiler sf_examples harness benchmarks
+
 # Whole runs wait more than they compute, so several share the machine; tests that share a run stay together. What looks
 # at how much is done in a while has the machine for itself.
-test: install  ## Run all tests (TEST_FLAGS='-k name' chooses some)
+test: bytecode  ## Run all tests (TEST_FLAGS='-k name' chooses some)
 ifeq ($(strip $(TEST_FLAGS)),)
 	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES); status=$$?; \
 	$(BIN)/python -m pytest -m "whole_run and not alone" -n $(RUNS_AT_ONCE) --dist=loadscope || status=1; \
@@ -60,7 +64,7 @@ else
 	$(BIN)/python -m pytest $(TEST_FLAGS)
 endif
 
-test-fast: install  ## Run the tests that need no whole run, in TEST_PROCESSES (2) at a time
+test-fast: bytecode  ## Run the tests that need no whole run, in TEST_PROCESSES (2) at a time
 	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES) $(TEST_FLAGS)
 
 test-pythons:  ## Run the fast tests with each of PYTHONS that is here, in environments of their own (build/python3.10, …)

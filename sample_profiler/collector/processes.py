@@ -16,7 +16,7 @@ from sample_profiler.collector.releasing import Releasing
 from sample_profiler.component_id import BATCHER, ComponentId
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_sampling
-from sample_profiler.run.losses.memory_losses import describe_end, describe_envs
+from sample_profiler.run.lost_components.lack_of_memory import describe_end, describe_envs
 from sample_profiler.runtime.commands.commands import Command, CommandResult
 from sample_profiler.runtime.loop.event_loop import LoopControl
 from sample_profiler.runtime.processes.child_process import Child

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from sample_profiler.run.losses.rescue import Rescue
+from sample_profiler.run.lost_components.rescue import Rescue
 from sample_profiler.runtime.processes.child import SharedMemoryNames
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.processes.supervisor import Supervisor

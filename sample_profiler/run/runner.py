@@ -31,9 +31,9 @@ from sample_profiler.run.commands.sender import CommandSender, CommandTarget
 from sample_profiler.run.dispatcher import Dispatcher
 from sample_profiler.run.extensions.signals import HasSignals
 from sample_profiler.run.layout.blueprint import frames_per_step
-from sample_profiler.run.losses.ends import ComponentEnds
-from sample_profiler.run.losses.guard import Guard
-from sample_profiler.run.losses.rescue import Rescue
+from sample_profiler.run.lost_components.ends import ComponentEnds
+from sample_profiler.run.lost_components.guard import Guard
+from sample_profiler.run.lost_components.rescue import Rescue
 from sample_profiler.run.observers import RunObserver, SummaryWriter
 from sample_profiler.run.records.goals import Goals
 from sample_profiler.run.records.sleeps import SLEEP_INTERVAL_S, SleepCounts

@@ -22,7 +22,7 @@ from sample_profiler.run.extensions.extensions import Extensions
 from sample_profiler.run.extensions.mailboxes import LocalMailbox, Mailbox, PipeMailbox
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import ComponentPlan, describe_processes, plan_components
-from sample_profiler.run.losses.rescue import Rescue
+from sample_profiler.run.lost_components.rescue import Rescue
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.processes import NoProcesses, Processes, StartedProcesses
 from sample_profiler.run.records.run_records import RunRecords

@@ -14,8 +14,8 @@ from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.sections.hang import describe_hang, describe_place
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_worker, recording_options
-from sample_profiler.run.losses.memory_losses import describe_end, describe_envs, describe_refusal, name_with
-from sample_profiler.run.losses.replacements import Replacements, find_worker
+from sample_profiler.run.lost_components.lack_of_memory import describe_end, describe_envs, describe_refusal, name_with
+from sample_profiler.run.lost_components.replacements import Replacements, find_worker
 from sample_profiler.run_folder import LiveFolder
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child_process import Child

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sample_profiler.run.losses.memory_losses import (
+from sample_profiler.run.lost_components.lack_of_memory import (
     describe_envs,
     describe_kill,
     describe_refusal,

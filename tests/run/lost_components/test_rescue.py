@@ -13,8 +13,8 @@ from sample_profiler.components.messages import Counters
 from sample_profiler.config import parse_config
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile
-from sample_profiler.run.losses import rescue as rescue_module
-from sample_profiler.run.losses.rescue import Rescue
+from sample_profiler.run.lost_components import rescue as rescue_module
+from sample_profiler.run.lost_components.rescue import Rescue
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.loop.transports import LocalTransport
 from sample_profiler.runtime.machine.memory_limits import MemoryLimit

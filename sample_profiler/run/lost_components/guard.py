@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sample_profiler.config import Config
 from sample_profiler.profiling.process.usable_cores import num_usable_cores
-from sample_profiler.run.losses.rescue import Rescue
+from sample_profiler.run.lost_components.rescue import Rescue
 from sample_profiler.runtime.messages.heartbeats import Heartbeat, Silences
 from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, FailureLog

@@ -9,7 +9,7 @@ import pytest
 
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import parse_config
-from sample_profiler.run.losses.replacements import Replacements
+from sample_profiler.run.lost_components.replacements import Replacements
 from sample_profiler.runtime.processes.failure import Failure
 from tests.clocks import Clock
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sample_profiler.config import parse_config
-from sample_profiler.run.losses.guard import Guard
+from sample_profiler.run.lost_components.guard import Guard
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
 from tests.clocks import Clock
