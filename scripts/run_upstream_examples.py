@@ -1,8 +1,9 @@
-"""Runs the example programs of a checkout of Sample Factory, unchanged, with this package in its place.
+"""Runs the example programs and the tests of a checkout of Sample Factory, unchanged, with this package in its place.
 
     python scripts/run_upstream_examples.py CHECKOUT [--only NAME,NAME] [--keep FOLDER]
 
-Each is trained for a few thousand frames, resumed, and played; what needs a package that is not installed is left out.
+Each program is trained for a few thousand frames, resumed, and played; what needs a package that is not installed is
+left out, and so are tests of what is inside Sample Factory: its Learner, its shared memory, populations.
 Prints a table, and the last lines of what failed. Exit status 1 if anything did.
 """
 
@@ -19,6 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT_S = 300
+TESTS_TIMEOUT_S = 1800
+NEEDS = "needs"
 SMALL = ("--num_workers=2", "--num_envs_per_worker=2", "--batch_size=256", "--rollout=32", "--save_every_sec=5")
 PLAYED = ("--no_render", "--max_num_episodes=1")
 TAIL_LINES = 8
@@ -125,7 +128,14 @@ EXAMPLES = (
         ("--env=doom_my_custom_env",),
         needs="vizdoom",
     ),
-    Example("nethack", "nethack.train_nethack", "nethack.enjoy_nethack", ("--env=nethack_score",), needs="nle"),
+    Example(
+        "nethack",
+        "nethack.train_nethack",
+        "nethack.enjoy_nethack",
+        # Pictures for the other model are cut out by arithmetic of bytes, which overflow with NumPy 2.
+        ("--env=nethack_score", "--model=ScaledNet", "--add_image_observation=False", "--h_dim=64"),
+        needs="nle",
+    ),
     Example(
         "sampler",
         "sampler.use_simplified_sampling_api",
@@ -134,6 +144,44 @@ EXAMPLES = (
         ("--num_batches_per_epoch=1", "--train_for_env_steps=4096"),
         needs="ale_py",
     ),
+)
+
+
+@dataclass(frozen=True)
+class Tests:
+    """Tests of the checkout.
+
+    Attributes:
+        name: Of the row.
+        paths: Within the checkout.
+        needs: Module that has to be installed.
+        left_out: Names of those that look into what is inside there, and is not here.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    needs: str = "pytest"
+    left_out: tuple[str, ...] = ()
+
+
+TESTS = (
+    Tests("tests of helpers", ("tests/test_precheck.py", "tests/test_utils.py", "tests/test_launcher.py")),
+    Tests(
+        "tests of tensors and networks",
+        tuple(
+            f"tests/algo/test_{name}.py"
+            for name in ("tensordict", "rms", "spaces", "model_builder", "action_distributions")
+        ),
+    ),
+    Tests("tests of a network", ("tests/algo/test_model.py",), needs="ale_py"),
+    Tests("tests of tuples", ("tests/envs/tuple_action_envs",), needs="onnxruntime"),
+    Tests("tests of one agent", ("tests/examples/test_example.py",), "onnxruntime", left_out=("test_chk_envs",)),
+    Tests("tests of agents", ("tests/examples/test_example_multi.py",), needs="onnxruntime"),
+    Tests("tests of sampling", ("tests/examples/test_example_sampler.py",), needs="mujoco"),
+    Tests("tests of mujoco", ("tests/envs/mujoco/test_mujoco.py",), needs="mujoco"),
+    Tests("tests of atari", ("tests/envs/atari/test_atari.py",), needs="ale_py"),
+    Tests("tests of pettingzoo", ("tests/envs/pettingzoo",), needs="pettingzoo.classic"),
+    Tests("tests of vizdoom", ("tests/envs/vizdoom",), needs="vizdoom"),
 )
 
 
@@ -151,7 +199,7 @@ class Outcome:
 
 
 def main() -> int:
-    """Run the examples and print the table."""
+    """Run the examples and the tests, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("checkout", type=Path, help="folder in which sf_examples is")
     parser.add_argument("--only", default="", help="names of rows, between commas")
@@ -159,11 +207,15 @@ def main() -> int:
     arguments = parser.parse_args()
     if not (arguments.checkout / "sf_examples").is_dir():
         parser.error(f"{arguments.checkout} is no checkout of Sample Factory: it has no sf_examples")
+    checkout = arguments.checkout.absolute()
     wanted = {name.strip() for name in arguments.only.split(",") if name.strip()}
-    examples = [example for example in EXAMPLES if not wanted or example.name in wanted]
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.keep or Path(temporary)).absolute()
-        rows = {example.name: run_example(example, arguments.checkout.absolute(), folder) for example in examples}
+        rows = {
+            each.name: run_example(each, checkout, folder) if isinstance(each, Example) else run_tests(each, checkout)
+            for each in (*EXAMPLES, *TESTS)
+            if not wanted or each.name in wanted
+        }
     return report(rows)
 
 
@@ -176,7 +228,7 @@ def run_example(example: Example, checkout: Path, folder: Path) -> dict[str, Out
         folder: Of all runs.
     """
     if not is_installed(example.needs):
-        return {"trains": Outcome(f"needs {example.needs}")}
+        return {"trains": Outcome(f"{NEEDS} {example.needs}")}
     place = [f"--train_dir={folder}", f"--experiment={example.name.replace(' ', '_')}"]
     common = ["--algo=APPO", "--device=cpu", *example.flags, *place]
     training = [*common, *SMALL, *example.training_flags]
@@ -191,6 +243,23 @@ def run_example(example: Example, checkout: Path, folder: Path) -> dict[str, Out
     return outcomes | {"plays": run(example.play, [*common, *played], checkout)}
 
 
+def run_tests(tests: Tests, checkout: Path) -> dict[str, Outcome]:
+    """Run tests, and count how they ended.
+
+    Args:
+        tests: What to run.
+        checkout: Where they are.
+    """
+    if not is_installed(tests.needs):
+        return {"tests": Outcome(f"{NEEDS} {tests.needs}")}
+    left_out = ["-k", " and ".join(f"not {name}" for name in tests.left_out)] if tests.left_out else []
+    words = ["-q", "-p", "no:cacheprovider", *tests.paths, *left_out]
+    status, lines = call("pytest", words, checkout, TESTS_TIMEOUT_S)
+    counts = lines[-1].strip("= ").partition(" in ")[0] if lines else ""
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return {"tests": Outcome(counts, "\n  ".join(["", *failed, *lines[-TAIL_LINES:]]) if status else "")}
+
+
 def is_installed(module: str) -> bool:
     """Tell whether a module is there, without importing more than what it is in."""
     try:
@@ -200,8 +269,16 @@ def is_installed(module: str) -> bool:
 
 
 def run(module: str, flags: list[str], checkout: Path) -> Outcome:
-    """Run a module of the checkout."""
-    command = [sys.executable, "-m", "sample_profiler.compat", "-m", f"sf_examples.{module}", *flags]
+    """Run a module of the examples."""
+    status, lines = call(f"sf_examples.{module}", flags, checkout, TIMEOUT_S)
+    if status == 0:
+        return Outcome("yes")
+    return Outcome(f"status {status}", "\n  ".join([" ".join([module, *flags]), *lines[-TAIL_LINES:]]))
+
+
+def call(module: str, words: list[str], checkout: Path, timeout_s: int) -> tuple[int, list[str]]:
+    """Run a module with this package in Sample Factory's place; return its exit status and what it printed."""
+    command = [sys.executable, "-m", "sample_profiler.compat", "-m", module, *words]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     try:
         done = subprocess.run(
@@ -210,26 +287,23 @@ def run(module: str, flags: list[str], checkout: Path) -> Outcome:
             env={**os.environ, "PYTHONPATH": paths},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Outcome("too slow", f"{' '.join(command)}\n  did not end within {TIMEOUT_S} s")
-    if done.returncode == 0:
-        return Outcome("yes")
-    lines = done.stdout.decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
-    return Outcome(f"status {done.returncode}", "\n  ".join([" ".join(command), *lines]))
+        return -1, [f"did not end within {timeout_s} s"]
+    return done.returncode, done.stdout.decode(errors="replace").strip().splitlines()
 
 
 def report(rows: dict[str, dict[str, Outcome]]) -> int:
     """Print the table and what failed; return the exit status."""
-    columns = ("trains", "resumes", "plays")
+    columns = ("trains", "resumes", "plays", "tests")
     width = max(map(len, rows))
-    print("example".ljust(width), *(column.ljust(12) for column in columns))
+    print("".ljust(width), *(column.ljust(12) for column in columns))
     for name, outcomes in rows.items():
         words = [outcomes[column].word if column in outcomes else "" for column in columns]
         print(name.ljust(width), *(word.ljust(12) for word in words))
-    ran = [outcomes for outcomes in rows.values() if not outcomes["trains"].word.startswith("needs")]
+    ran = [outcomes for outcomes in rows.values() if not any(each.word.startswith(NEEDS) for each in outcomes.values())]
     green = [outcomes for outcomes in ran if not any(outcome.text for outcome in outcomes.values())]
     print(f"\n{len(green)} of {len(ran)} as they should")
     for name, outcomes in rows.items():

@@ -30,3 +30,6 @@ def install() -> None:
     if SITE not in sys.path:
         sys.path.insert(0, SITE)
     importlib.import_module("sample_factory")  # whatever comes before it on the path from now on
+    from sample_profiler.compat.environments.older_gymnasium import supply_older_names  # here: it is in this package
+
+    supply_older_names()

@@ -367,6 +367,8 @@ class Learner:
         counters, policy = self._memory.counters, self._policy
         self._latest_lag = outline.lag_sum / num_steps
         self._left_out_share = outline.num_too_old / num_steps
+        least = counters.lag_min[policy] if counters.lag_count[policy] else outline.lag_min
+        counters.lag_min[policy] = min(least, outline.lag_min)
         counters.lag_sum[policy] += outline.lag_sum
         counters.lag_count[policy] += num_steps
         counters.lag_max[policy] = max(counters.lag_max[policy], outline.lag_max)

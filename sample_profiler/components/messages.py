@@ -254,7 +254,8 @@ class Counters:
         latest_metrics: `[num_policies, num_averaged]` float64: `save_best_metric` of the latest episodes, the newest in
             the place of the oldest; see `recent_metrics`.
         num_metrics: `[num_policies]` int64: how many have been put there.
-        lag_sum, lag_count, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was trained on.
+        lag_sum, lag_count, lag_min, lag_max: `[num_policies]` float64: policy lag, in optimizer steps, of what was
+            trained on; there is no least and no largest while the count is 0.
         goal_times: when each policy has reached what.
     """
 
@@ -271,7 +272,7 @@ class Counters:
                 "metric": ((num_policies,), np.float64),
                 "latest_metrics": ((num_policies, num_averaged), np.float64),
                 "num_metrics": ((num_policies,), np.int64),
-                "lag": ((num_policies, 3), np.float64),
+                "lag": ((num_policies, 4), np.float64),
                 "end_state": ((1,), np.int64),
             }
         )
@@ -325,4 +326,4 @@ class Counters:
         self.latest_metrics: npt.NDArray[np.float64] = self._arrays["latest_metrics"]
         self.num_metrics: npt.NDArray[np.int64] = self._arrays["num_metrics"]
         lag: npt.NDArray[np.float64] = self._arrays["lag"]
-        self.lag_sum, self.lag_count, self.lag_max = lag[:, 0], lag[:, 1], lag[:, 2]
+        self.lag_sum, self.lag_count, self.lag_min, self.lag_max = lag.T

@@ -58,7 +58,7 @@ FOREIGN_FLAGS = {
     "episode_counter": ForeignFlag(False),  # episodes are always counted
     "sample_env_episodes": ForeignFlag(256),
     "csv_folder_name": ForeignFlag(None),
-    "push_to_hub": ForeignFlag(False, "nothing is published here"),
+    "push_to_hub": ForeignFlag(False, "sample-profiler export RUN_DIR --push_to_hub user/name publishes a policy"),
     "hf_repository": ForeignFlag(None),
     "train_script": ForeignFlag(None),
     "enjoy_script": ForeignFlag(None),

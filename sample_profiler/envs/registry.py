@@ -33,6 +33,7 @@ __all__ = [
     "register_env",
     "register_env_fallback",
     "registered_envs",
+    "unregister_env",
 ]
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,11 @@ def register_env(name: str, make: MakeEnv) -> None:
     if name in _makers and _makers[name] is not make:
         logger.debug("Environment %r is registered again; the new function counts", name)
     _makers[name] = make
+
+
+def unregister_env(name: str) -> None:
+    """Forget an environment, if it is registered."""
+    _makers.pop(name, None)
 
 
 def register_env_fallback(find: Callable[[str], MakeEnv | None], names: Callable[[], Iterable[str]]) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("ModelParts", "Role", "export_model_parts", "import_model_parts", "recurrent_state_size", "registered_maker"),
     *("register_actor_critic", "register_core", "register_decoder", "register_encoder", "registered_parts"),
-    "takes_role",
+    *("takes_role", "unregister_parts"),
 ]
 
 Kind = Literal["encoder", "core", "decoder", "actor_critic"]
@@ -211,6 +211,11 @@ def import_model_parts(payload: dict[str, bytes]) -> None:
     for kind, packed in payload.items():
         if kind not in _makers:
             _makers[kind] = unpack_function(packed, f"the {kind}", ModelError)
+
+
+def unregister_parts() -> None:
+    """Use the package's own parts of networks again, in this process and in those that it starts from now on."""
+    _makers.clear()
 
 
 def _register(kind: Kind, make: Make, state_size: int | Callable[[Any], int] | None = None) -> None:

@@ -37,7 +37,7 @@ class Outline:
     """What the host wants to know of a dataset; read in one piece, since each look at a device waits for it.
 
     Attributes:
-        lag_sum, lag_max: of all steps, in versions of the weights that have come since their action was drawn.
+        lag_sum, lag_min, lag_max: of all steps, in versions of the weights that came since their action was drawn.
         num_too_old: steps that are too old to be trained on.
         reward_mean: of all steps.
         has_inactive, has_absent: there are steps in which the agent had no part, for whatever reason, or none at all.
@@ -45,6 +45,7 @@ class Outline:
     """
 
     lag_sum: float
+    lag_min: float
     lag_max: float
     num_too_old: float
     reward_mean: float
@@ -138,11 +139,11 @@ class Dataset:
         """Return what the host wants to know of it; arguments as of `is_valid`."""
         lag = version - self.policy_versions
         flags = [each.any() for each in (self.inactive, self.absent, self.is_cut()[:, :-1])]
-        numbers = [lag.sum(), lag.max(), (lag > max_policy_lag).sum(), self.rewards.mean()]
+        numbers = [lag.sum(), lag.min(), lag.max(), (lag > max_policy_lag).sum(), self.rewards.mean()]
         read = torch.stack([each.double() for each in (*numbers, *flags)]).tolist()
-        lag_sum, lag_max, num_too_old, reward_mean, *has = read
+        lag_sum, lag_min, lag_max, num_too_old, reward_mean, *has = read
         has_inactive, has_absent, has_cut = map(bool, has)
-        return Outline(lag_sum, lag_max, num_too_old, reward_mean, has_inactive, has_absent, has_cut)
+        return Outline(lag_sum, lag_min, lag_max, num_too_old, reward_mean, has_inactive, has_absent, has_cut)
 
     def is_cut(self) -> torch.Tensor:
         """Tell which steps ended an episode that was only cut off, `[S, T]` bool."""

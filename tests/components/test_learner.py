@@ -161,17 +161,21 @@ def test_what_was_learned_before_bad_numbers_alone_came_is_saved(make_learner):
     assert run.checkpoints()[-1].split("_")[1] == f"{num_steps:09}"
 
 
+def lags_of(counters):
+    return counters.lag_sum[0], counters.lag_count[0], counters.lag_min[0], counters.lag_max[0]
+
+
 def test_lag_is_counted_as_it_was_before_training(make_learner):
     run = make_learner("--num_epochs=2").start()
     run.memory.policy_versions[:] = 0
     run.hand_over(0, 1)
-    assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (0, 8, 0)
+    assert lags_of(run.counters) == (0, 8, 0, 0)
     run.memory.policy_versions[2] = 1
     run.hand_over(2, 3)  # versions 1 and 0, while the Learner is at 2
-    assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (12, 16, 2)
+    assert lags_of(run.counters) == (12, 16, 0, 2)
     run.memory.policy_versions[:] = 4
     run.hand_over(0, 1)
-    assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (12, 24, 2)
+    assert lags_of(run.counters) == (12, 24, 0, 2)
 
 
 def test_lag_is_exact_however_long_a_policy_has_been_trained(make_learner):
@@ -181,7 +185,7 @@ def test_lag_is_exact_however_long_a_policy_has_been_trained(make_learner):
     run.memory.policy_versions[:] = 2**40 - 3
     run.memory.policy_versions[1] = 2**40 - 1
     run.hand_over(0, 1)
-    assert (run.counters.lag_sum[0], run.counters.lag_count[0], run.counters.lag_max[0]) == (16, 8, 3)
+    assert lags_of(run.counters) == (16, 8, 1, 3)
     assert run.learner.gauges()["left_out_share"] == 0.5
 
 

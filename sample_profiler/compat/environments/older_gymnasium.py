@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -14,18 +15,36 @@ __all__ = ["made_with_plugins", "supply_older_names"]
 
 _NEW_NAMES = {
     "AutoResetWrapper": "Autoreset",
-    "FrameStack": "FrameStackObservation",
     "GrayScaleObservation": "GrayscaleObservation",
 }
+_OLDER_MODULES = (
+    *("autoreset", "clip_action", "filter_observation", "flatten_observation", "frame_stack"),
+    *("gray_scale_observation", "normalize", "order_enforcing", "record_episode_statistics", "record_video"),
+    *("rescale_action", "resize_observation", "time_aware_observation", "time_limit"),
+)
+"""That had one wrapper each."""
+
 _PLUGINS = ("ale_py", "shimmy")
 """What registered its environments by itself."""
 
 
+class _FrameStack(wrappers.FrameStackObservation):
+    """Shows the latest observations, with the arguments that it had."""
+
+    def __init__(self, env: Any, num_stack: int, lz4_compress: bool = False) -> None:  # noqa: ARG002
+        super().__init__(env, num_stack)
+
+
 def supply_older_names() -> None:
-    """Have wrappers found under the names that they had."""
+    """Have wrappers, and the modules that they were in, found under the names that they had."""
     for old, new in _NEW_NAMES.items():
         if old not in vars(wrappers):
             setattr(wrappers, old, getattr(wrappers, new))
+    if "FrameStack" not in vars(wrappers):
+        wrappers.FrameStack = _FrameStack
+    for module in _OLDER_MODULES:
+        if find_spec(f"{wrappers.__name__}.{module}") is None:
+            sys.modules[f"{wrappers.__name__}.{module}"] = wrappers
 
 
 def made_with_plugins(make: Callable[[], Any]) -> Any:

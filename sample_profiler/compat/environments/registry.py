@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents, is_multiagent
+from sample_profiler.compat.environments.older_gym import as_gymnasium
 from sample_profiler.compat.environments.older_gymnasium import made_with_plugins, supply_older_names
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import view_of
@@ -15,13 +16,22 @@ from sample_profiler.config import Config
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import register_env as register
 from sample_profiler.envs.contract import EnvPlacement
-from sample_profiler.envs.registry import registered_envs
+from sample_profiler.envs.registry import registered_envs, unregister_env
 
-__all__ = ["CreateEnv", "create_env", "global_env_registry", "register_env"]
+__all__ = ["CreateEnv", "create_env", "forget_envs", "global_env_registry", "register_env"]
 
 CreateEnv = Callable[..., Any]
 
-_creators: dict[str, CreateEnv] = {}
+
+class _Creators(dict[str, CreateEnv]):
+    """What makes each environment; what is put in is registered."""
+
+    def __setitem__(self, name: str, make: CreateEnv) -> None:
+        register(name, _EnvMaker(make))
+        super().__setitem__(name, make)
+
+
+_creators = _Creators()
 
 supply_older_names()  # wherever such environments are made
 
@@ -33,13 +43,19 @@ def register_env(env_name: str, make_env_func: CreateEnv) -> None:
         env_name: Its full name, for `--env`.
         make_env_func: Called as `make(full_env_name, cfg, env_config, render_mode)`.
     """
-    register(env_name, _EnvMaker(make_env_func))
     _creators[env_name] = make_env_func
 
 
-def global_env_registry() -> Mapping[str, CreateEnv]:
-    """Return what makes each environment, by name; a new entry is registered with :func:`register_env`."""
-    return dict(_creators)
+def global_env_registry() -> dict[str, CreateEnv]:
+    """Return what makes each environment, by name; a new entry is registered as by :func:`register_env`."""
+    return _creators
+
+
+def forget_envs() -> None:
+    """Have no environment registered any more, of those that were here."""
+    for name in _creators:
+        unregister_env(name)
+    _creators.clear()
 
 
 def create_env(full_env_name: str, cfg: Any = None, env_config: Any = None, render_mode: str | None = None) -> Any:
@@ -52,7 +68,7 @@ def create_env(full_env_name: str, cfg: Any = None, env_config: Any = None, rend
         known = ", ".join(registered_envs()) or "none"
         raise ValueError(f"no environment is registered as {full_env_name!r} (registered: {known}): see register_env")
     make = _creators[full_env_name]
-    return made_with_plugins(partial(make, full_env_name, cfg, env_config, render_mode))
+    return as_gymnasium(made_with_plugins(partial(make, full_env_name, cfg, env_config, render_mode)))
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,7 @@ class _EnvMaker:
     ) -> Any:
         view = view_of(cfg)
         placement = _placement(cfg, env_config)
-        env = made_with_plugins(partial(self.make, full_env_name, view, placement, render_mode))
+        env = as_gymnasium(made_with_plugins(partial(self.make, full_env_name, view, placement, render_mode)))
         if view.use_record_episode_statistics and not is_multiagent(env):
             env = WholeEpisodes(env)
         return as_agents(env, full_env_name)

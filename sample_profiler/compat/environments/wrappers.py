@@ -16,7 +16,7 @@ from sample_profiler.errors import EnvError
 
 __all__ = [
     *("EpisodeCounterWrapper", "NumpyObsWrapper", "PixelFormatChwWrapper", "RecordingWrapper", "ResizeWrapper"),
-    *("RewardScalingWrapper", "TimeLimitWrapper", "has_image_observations"),
+    *("RewardScalingWrapper", "TimeLimitWrapper", "has_image_observations", "opencv"),
 ]
 
 Env = gymnasium.Env[Any, Any]
@@ -32,11 +32,16 @@ def has_image_observations(observation_space: spaces.Space[Any]) -> bool:
     return len(observation_space.shape or ()) > 1
 
 
-def _opencv() -> Any:
+def opencv() -> Any:
+    """Return OpenCV.
+
+    Raises:
+        EnvError: It is not installed.
+    """
     try:
         import cv2
     except ImportError:
-        raise EnvError("pictures are resized and saved with OpenCV: install opencv-python-headless") from None
+        raise EnvError("pictures are resized, shown and saved with OpenCV: install opencv-python-headless") from None
     return cv2
 
 
@@ -53,7 +58,7 @@ class ResizeWrapper(ObservationWrapper):
         area_interpolation: bool = False,
     ) -> None:
         super().__init__(env)
-        self._cv2 = _opencv()
+        self._cv2 = opencv()
         self._size = (w, h)
         self._is_gray = grayscale
         self._adds_channel = add_channel_dim
@@ -181,7 +186,7 @@ class RecordingWrapper(Wrapper):
 
     def __init__(self, env: Env, record_to: str, player_id: int | None) -> None:
         super().__init__(env)
-        self._cv2 = _opencv()
+        self._cv2 = opencv()
         self._record_to = Path(record_to)
         self._player_id = player_id
         self._num_episodes = 0

@@ -14,7 +14,8 @@ from sample_profiler.compat.helpers.dictionaries import list_of_dicts_to_dict_of
 __all__ = [
     *("TensorDict", "cat_tensordicts", "cat_tensors", "clone_tensor", "clone_tensordict", "dict_of_lists_cat"),
     *("ensure_numpy_array", "ensure_torch_tensor", "shallow_recursive_copy", "tensor_dict_to_numpy", "to_numpy"),
-    *("to_scalar", "unsqueeze_tensor"),
+    *("inference_context", "init_torch_runtime", "masked_select", "synchronize", "to_scalar", "to_torch_dtype"),
+    "unsqueeze_tensor",
 ]
 
 
@@ -72,12 +73,12 @@ def to_numpy(t: Any) -> Any:
 
 def cat_tensordicts(lst: Sequence[Mapping[str, Any]]) -> TensorDict:
     """Return dictionaries joined along the first dimension of their tensors."""
-    joined = list_of_dicts_to_dict_of_lists(lst)
+    return _joined(list_of_dicts_to_dict_of_lists(lst))
+
+
+def _joined(lists: Mapping[str, Any]) -> TensorDict:
     return TensorDict(
-        {
-            name: cat_tensordicts(values) if isinstance(values[0], Mapping) else cat_tensors(values)
-            for name, values in joined.items()
-        }
+        {name: _joined(each) if isinstance(each, Mapping) else cat_tensors(each) for name, each in lists.items()}
     )
 
 
@@ -115,3 +116,36 @@ def ensure_numpy_array(t: Any) -> Any:
 def to_scalar(value: Any) -> Any:
     """Return the number of a tensor of one; anything else as it is."""
     return value.item() if isinstance(value, Tensor) else value
+
+
+def masked_select(x: Tensor, mask: Tensor, num_non_mask: int) -> Tensor:
+    """Return the entries where a mask is True, as one row; the tensor as it is if none is to be left out.
+
+    Args:
+        x: Any tensor.
+        mask: Bool, of its shape.
+        num_non_mask: Entries of the mask that are False.
+    """
+    return x if num_non_mask == 0 else x.masked_select(mask)
+
+
+def to_torch_dtype(numpy_dtype: Any) -> torch.dtype:
+    """Return the type that tensors of arrays of a type have."""
+    return torch.from_numpy(np.zeros(1, numpy_dtype)).dtype
+
+
+def inference_context(is_serial: bool) -> Any:
+    """Return a context without gradients, in which tensors may be written that training reads if `is_serial`."""
+    return torch.no_grad() if is_serial else torch.inference_mode()
+
+
+def synchronize(cfg: Any, device: torch.device | str) -> None:
+    """Wait until a GPU has done what it was given, unless all is done by one process."""
+    if not cfg.serial_mode and torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def init_torch_runtime(cfg: Any, max_num_threads: int | None = 1) -> None:  # noqa: ARG001
+    """Let PyTorch use so many threads in a process of one's own; None: as many as it likes."""
+    if max_num_threads is not None:
+        torch.set_num_threads(max_num_threads)

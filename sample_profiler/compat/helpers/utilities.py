@@ -29,7 +29,8 @@ __all__ = [
         "is_module_available",
     ),
     *("is_udp_port_available", "log", "log_every_n", "maybe_ensure_dir_exists", "memory_consumption_mb"),
-    *("project_tmp_dir", "remove_if_exists", "retry", "safe_ensure_dir_exists", "static_vars", "str2bool"),
+    *("project_tmp_dir", "remove_if_exists", "retry", "safe_ensure_dir_exists", "set_attr_if_exists", "static_vars"),
+    "str2bool",
 ]
 
 EPS = 1e-8
@@ -97,6 +98,12 @@ def is_module_available(module_name: str) -> bool:
     except ImportError:
         return False
     return True
+
+
+def set_attr_if_exists(obj: Any, attr_name: str, attr_value: Any) -> None:
+    """Set an attribute of something that has it already."""
+    if hasattr(obj, attr_name):
+        setattr(obj, attr_name, attr_value)
 
 
 def is_udp_port_available(port: int) -> bool:

@@ -56,6 +56,10 @@ class Distribution:
         """Draw actions, `[N, width]`."""
         return self.sample_actions_log_probs()[0]
 
+    def sample_gumbel(self) -> Tensor:
+        """Draw discrete actions, `[N]`: what :meth:`sample` does, too, by waiting times."""
+        return self._of(Categorical).draw()[0].squeeze(-1)  # type: ignore[no-any-return]
+
     def sample_actions_log_probs(self) -> tuple[Tensor, Tensor]:
         """Draw actions `[N, width]`, and return the logarithms of their probabilities, `[N]`."""
         drawn: tuple[Tensor, Tensor] = self.distribution.draw()
@@ -67,8 +71,14 @@ class Distribution:
         return actions
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Return the logarithms of the probabilities of actions `[N, width]`, or of one number `[N]`, `[N]`."""
-        return torch.as_tensor(self.distribution.log_prob(actions if actions.ndim > 1 else actions[:, None]))
+        """Return the logarithms of the probabilities of actions `[N, width]`, or of one number `[N]`, `[N]`.
+
+        Of one discrete number there may be several a row, `[N, K]`: then `[N * K]`.
+        """
+        actions = actions if actions.ndim > 1 else actions[:, None]
+        if isinstance(self.distribution, Categorical):
+            return self.log_probs.gather(-1, actions.long()).flatten()
+        return torch.as_tensor(self.distribution.log_prob(actions))
 
     def entropy(self) -> Tensor:
         """Return entropies, `[N]`."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sample_profiler.compat.helpers.tensors import TensorDict, ensure_torch_tensor
-from sample_profiler.compat.networks.distributions import Distribution
+from sample_profiler.compat.networks.distributions import Distribution, get_action_distribution
 from sample_profiler.compat.networks.parts import model_device, model_options_of, options_of
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.config import ObservationOptions
@@ -45,6 +45,19 @@ class InferenceModel(nn.Module):
         self.returns_normalizer = self.network.returns_normalizer
         _, self._mask_size = split_action_mask(*spaces_of_agent)
         self.last_action_distribution: Distribution | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what is nothing of this module: of a whole network of the script's own, else of the actor's parts.
+
+        So `encoder`, `core` and `decoder` are found, and the methods that a script has given its network.
+        """
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if (network := self._modules.get("network")) is None:
+                raise
+            own = getattr(network, "own", None)
+            return getattr(network.trunks[0] if own is None else own.actor_critic, name)  # type: ignore[index]
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load the weights of a checkpoint: of a run of this package, or of one of Sample Factory."""
@@ -90,18 +103,17 @@ class InferenceModel(nn.Module):
         """
         head = self.forward_head(normalized_obs_dict, action_mask)
         core, new_states = self.forward_core(head, rnn_states)
-        result = self.forward_tail(core, values_only, sample_actions=True)
+        result = self.forward_tail(core, values_only, sample_actions=True, action_mask=action_mask)
         result["new_rnn_states"] = new_states
         return result
 
     def forward_head(self, normalized_obs_dict: Mapping[str, Tensor], action_mask: Tensor | None = None) -> Tensor:
         """Encode observations; behind the encoding is the action mask, if the observations have one."""
         inputs = dict(normalized_obs_dict)
-        if ACTION_MASK_KEY in self._space.spaces:
-            size = self._mask_size
-            given = inputs.get(ACTION_MASK_KEY) if action_mask is None else action_mask
-            num_agents = len(next(iter(inputs.values())))
-            inputs[ACTION_MASK_KEY] = torch.ones(num_agents, size) if given is None else given
+        if action_mask is not None:
+            inputs[ACTION_MASK_KEY] = action_mask
+        elif ACTION_MASK_KEY in self._space.spaces and ACTION_MASK_KEY not in inputs:
+            inputs[ACTION_MASK_KEY] = torch.ones(len(next(iter(inputs.values()))), self._mask_size)
         return self.network.forward_head(inputs)
 
     def forward_core(self, head_output: Tensor, rnn_states: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,21 +121,19 @@ class InferenceModel(nn.Module):
         return self.network.forward_core(head_output, rnn_states)
 
     def forward_tail(
-        self,
-        core_output: Tensor,
-        values_only: bool,
-        sample_actions: bool,
-        action_mask: Tensor | None = None,  # noqa: ARG002 - it travels with the encoding
+        self, core_output: Tensor, values_only: bool, sample_actions: bool, action_mask: Tensor | None = None
     ) -> TensorDict:
-        """Return values, and what actions are drawn from."""
+        """Return values, and what actions are drawn from; the mask of an observation has come with its encoding."""
         parameters, values = self.network.forward_tail(core_output)
         result = TensorDict(values=values)
         if values_only:
             return result
-        result["action_logits"] = parameters
-        self.last_action_distribution = Distribution(self.network.action_distribution(parameters), parameters)
+        has_mask = ACTION_MASK_KEY in self._space.spaces
+        distribution = get_action_distribution(self.action_space, parameters, None if has_mask else action_mask)
+        self.last_action_distribution = distribution
+        result["action_logits"] = distribution.raw_logits
         if sample_actions:
-            actions, result["log_prob_actions"] = self.last_action_distribution.sample_actions_log_probs()
+            actions, result["log_prob_actions"] = distribution.sample_actions_log_probs()
             result["actions"] = actions.squeeze(1)
         return result
 

@@ -59,22 +59,23 @@ def run(run_description: RunDescription, args: Any) -> int:
         As of `ExperimentStatus`: a failure if one of them has failed.
     """
     waiting = list(run_description.generate_experiments(args.train_dir))
-    running: dict[str, tuple[subprocess.Popen[bytes], int | None]] = {}
+    running: list[tuple[str, subprocess.Popen[bytes], int | None]] = []  # two may have the same name
     failed = []
     while waiting or running:
-        gpu = _free_gpu(args, [each for _, each in running.values()])
+        gpu = _free_gpu(args, [each for _, _, each in running])
         if waiting and len(running) < args.max_parallel and gpu is not None:
             cmd, name, _, env_vars = waiting.pop(0)
             log.info("Starting %s: %s", name, cmd)
-            variables = {**os.environ, **(env_vars or {})}
+            variables = {**os.environ, **{str(key): str(value) for key, value in (env_vars or {}).items()}}
             if gpu >= 0:
                 variables["CUDA_VISIBLE_DEVICES"] = str(gpu)
-            running[name] = (subprocess.Popen(_with_this_package(cmd), env=variables), gpu)
+            running.append((name, subprocess.Popen(_with_this_package(cmd), env=variables), gpu))
             time.sleep(args.pause_between)
             continue
-        for name, (process, _) in list(running.items()):
+        for each in list(running):
+            name, process, _ = each
             if process.poll() is not None:
-                del running[name]
+                running.remove(each)
                 failed += [name] if process.returncode else []
                 log.info("%s has ended with status %d", name, process.returncode)
         time.sleep(_POLL_S)

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from sample_profiler.run.records.statistics import RunStatus
     from sample_profiler.run.runner import Runner
 
-__all__ = ["EPISODIC", "AlgoObserver", "ObserverOfAll"]
+__all__ = ["EPISODIC", "POLICY_ID_KEY", "AlgoObserver", "ObserverOfAll"]
 
 EPISODIC = "episodic"
 """Key of an episode's figures in messages, and of who handles them."""
+
+POLICY_ID_KEY = "policy_id"
+"""Key of the number of the policy that a message is of."""
 
 
 class AlgoObserver:
@@ -75,8 +78,13 @@ class ObserverOfAll(RunObserver):
         """Keep what is read of the Runner."""
         self._runner.env_steps = dict(status.frames)
         self._runner.policy_lag = [
-            {"version_diff_avg": mean, "version_diff_max": most} for mean, most in status.policy_lag.values()
+            {"version_diff_min": status.least_policy_lag[policy], "version_diff_avg": mean, "version_diff_max": most}
+            for policy, (mean, most) in status.policy_lag.items()
         ]
+
+    def on_summaries(self, status: RunStatus) -> None:
+        """Keep it at the end, too, which may come before anybody was told of a status."""
+        self.on_status(status)
 
     def on_training_step(self, runner: Runner, training_iteration: int) -> None:  # noqa: ARG002
         """Pass it on."""
@@ -96,11 +104,12 @@ class ObserverOfAll(RunObserver):
 
     def _take_episodes(self, runner: Runner, message: EpisodesFinished) -> None:  # noqa: ARG002
         for episode in message.episodes:
-            figures = {"reward": episode.episode_return, "len": episode.length_frames, **episode.extra}
+            reward = episode.episode_return
+            figures = {"reward": reward, "true_objective": reward, "len": episode.length_frames, **episode.extra}
             for name, value in figures.items():
                 self._figures_of(name)[episode.policy].append(value)
             for handler in self._handlers:
-                handler(self._runner, {EPISODIC: figures, "policy_id": episode.policy}, episode.policy)
+                handler(self._runner, {EPISODIC: figures, POLICY_ID_KEY: episode.policy}, episode.policy)
 
     def _figures_of(self, name: str) -> list[deque[float]]:
         cfg = self._runner.cfg

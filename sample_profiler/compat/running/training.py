@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from sample_profiler.cli.train import train
@@ -13,7 +14,7 @@ from sample_profiler.compat.running.observers import EPISODIC, AlgoObserver, Obs
 from sample_profiler.compat.running.statuses import ExperimentStatus, status_of_exit
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of
-from sample_profiler.compat.settings.saved import maybe_load_from_checkpoint
+from sample_profiler.compat.settings.saved import cfg_dict, maybe_load_from_checkpoint
 from sample_profiler.errors import ConfigError, UsageError
 
 __all__ = ["Runner", "make_runner", "run_rl"]
@@ -26,24 +27,29 @@ class Runner:
 
     Args:
         cfg: Its options, as they are: of a run that is resumed, those of the command line and the saved ones.
-        asked: Its options as they were asked for.
 
     Attributes:
         cfg: As above.
         env_steps: By policy: frames trained on.
         policy_avg_stats: By name: of each policy, the latest episodes' figures.
-        policy_lag: Of each policy: `version_diff_avg` and `version_diff_max`.
+        policy_lag: Of each policy: `version_diff_min`, `version_diff_avg` and `version_diff_max`.
     """
 
-    def __init__(self, cfg: AttrDict, asked: Mapping[str, Any]) -> None:
-        self.cfg = cfg
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
+        self.cfg = cfg if isinstance(cfg, AttrDict) else cfg_dict(cfg)
         self.env_steps: dict[int, int] = {}
         self.policy_avg_stats: dict[str, list[deque[float]]] = {}
-        self.policy_lag: list[dict[str, float]] = [{} for _ in range(cfg.num_policies)]
+        self.policy_lag: list[dict[str, float]] = [{} for _ in range(self.cfg.num_policies)]
         self.status = ExperimentStatus.SUCCESS
-        self._asked = asked
         self._observers: list[AlgoObserver] = []
         self._handlers: list[Callable[..., None]] = []
+
+    @cached_property
+    def env_info(self) -> Any:
+        """What is known of the environment, as `EnvInfo`; it is made for that in a process of its own."""
+        from sample_profiler.compat.environments.batched import obtain_env_info_in_a_separate_process
+
+        return obtain_env_info_in_a_separate_process(self.cfg)
 
     def register_observer(self, observer: AlgoObserver) -> None:
         """Have somebody told how the run goes."""
@@ -83,7 +89,7 @@ class Runner:
             As of :class:`ExperimentStatus`.
         """
         try:
-            program_of(self._asked)
+            program_of(self.cfg)
             global_model_factory().check(self.cfg)
         except ConfigError as error:
             logger.error("%s", error)
@@ -98,7 +104,7 @@ class Runner:
         """
         if self.init() != ExperimentStatus.SUCCESS:
             return self.status
-        program = program_of(self._asked)
+        program = program_of(self.cfg)
         watcher = ObserverOfAll(self, self._observers, self._handlers)
         exit_status = train(
             program.argv, extra_parts=program.extra_parts, defaults=program.defaults, observers=[watcher]
@@ -116,9 +122,9 @@ def make_runner(cfg: Mapping[str, Any]) -> tuple[AttrDict, Runner]:
     Returns:
         The run's options, with those of the run that it resumes, and the run.
     """
-    cfg = AttrDict(cfg if isinstance(cfg, Mapping) else vars(cfg))
+    cfg = cfg_dict(cfg)
     merged = maybe_load_from_checkpoint(cfg) if cfg.get("restart_behavior", "resume") == "resume" else cfg
-    return merged, Runner(merged, cfg)
+    return merged, Runner(merged)
 
 
 def run_rl(cfg: Mapping[str, Any]) -> int:

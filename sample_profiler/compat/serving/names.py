@@ -11,7 +11,14 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.running.observers": "AlgoObserver",
         "compat.helpers.types": "MsgHandler PolicyMsgHandler",
     },
-    "algo.sampling.batched_sampling": {"compat.environments.batched": "preprocess_actions"},
+    "algo.runners.runner_parallel": {"compat.running.training": "ParallelRunner=Runner"},
+    "algo.runners.runner_serial": {"compat.running.training": "SerialRunner=Runner"},
+    "algo.sampling.batched_sampling": {
+        "compat.environments.batched": "preprocess_actions",
+        "compat.running.absent": "BatchedVectorEnvRunner",
+    },
+    "algo.sampling.non_batched_sampling": {"compat.running.absent": "NonBatchedVectorEnvRunner"},
+    "algo.sampling.sampler": {"compat.running.absent": "SerialSampler"},
     "algo.sampling.sync_sampling_api": {"compat.running.sampling": "SyncSamplingAPI"},
     "algo.utils.action_distributions": {
         "compat.networks.distributions": "argmax_actions calc_num_action_parameters calc_num_actions "
@@ -20,16 +27,19 @@ SERVED: dict[str, dict[str, str]] = {
     "algo.utils.context": {
         "compat.networks.factory": "global_model_factory",
         "compat.environments.registry": "global_env_registry",
+        "compat.running.context": "SampleFactoryContext reset_global_context sf_global_context",
     },
     "algo.utils.misc": {
         "compat.running.statuses": "ExperimentStatus",
-        "compat.running.observers": "EPISODIC",
+        "compat.running.observers": "EPISODIC POLICY_ID_KEY",
         "compat.helpers.utilities": "EPS",
     },
     "algo.utils.env_info": {
         "compat.environments.batched": "EnvInfo extract_env_info obtain_env_info_in_a_separate_process",
     },
+    "algo.utils.gymnasium_utils": {"compat.environments.older_gym": "convert_space patch_non_gymnasium_env"},
     "algo.utils.make_env": {
+        "compat.running.absent": "SequentialVectorizeWrapper",
         "compat.environments.agents": "is_multiagent_env=is_multiagent",
         "compat.environments.batched": "BatchedVecEnv make_env_func_batched",
     },
@@ -37,6 +47,9 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.helpers.rollouts": "make_dones num_agents_per_worker samples_per_trajectory total_num_agents "
         "total_num_envs trajectories_per_minibatch trajectories_per_training_iteration",
         "compat.networks.inference": "prepare_and_normalize_obs",
+    },
+    "algo.utils.running_mean_std": {
+        "compat.networks.normalizers": "RunningMeanStdDictInPlace RunningMeanStdInPlace running_mean_std_summaries",
     },
     "algo.utils.spaces.discretized": {"compat.environments.spaces": "Discretized"},
     "algo.utils.tensor_dict": {
@@ -49,16 +62,17 @@ SERVED: dict[str, dict[str, str]] = {
     },
     "algo.utils.torch_utils": {
         "compat.networks.parts": "calc_num_elements",
-        "compat.helpers.tensors": "to_scalar",
+        "compat.helpers.tensors": "inference_context init_torch_runtime masked_select synchronize to_scalar "
+        "to_torch_dtype",
     },
     "cfg.arguments": {
-        "compat.settings.arguments": "default_cfg parse_full_cfg parse_sf_args",
+        "compat.settings.arguments": "default_cfg parse_full_cfg parse_sf_args postprocess_args",
         "compat.settings.saved": "cfg_dict cfg_str checkpoint_override_defaults load_from_checkpoint "
         "maybe_load_from_checkpoint preprocess_cfg verify_cfg",
     },
     "cfg.configurable": {"compat.helpers.utilities": "Configurable"},
     "enjoy": {
-        "compat.running.playing": "enjoy",
+        "compat.running.playing": "enjoy render_frame visualize_policy_inputs",
         "compat.running.checkpoints": "load_state_dict",
         "compat.environments.batched": "make_env",
     },
@@ -76,6 +90,14 @@ SERVED: dict[str, dict[str, str]] = {
         "set_reward_shaping set_training_info vizdoom_available",
     },
     "eval": {"compat.running.evaluating": "do_eval"},
+    "export_onnx": {
+        "compat.running.exporting": "OnnxExporter create_onnx_exporter export_onnx generate_args generate_rnn_states",
+    },
+    "huggingface.huggingface_utils": {
+        "compat.running.publishing": "generate_model_card generate_replay_video load_from_hf push_to_hf",
+    },
+    "huggingface.load_from_hub": {"compat.running.publishing": "main=download"},
+    "huggingface.push_to_hub": {"compat.running.publishing": "main=publish"},
     "launcher.launcher_utils": {"compat.running.launcher": "seeds"},
     "launcher.run": {"compat.running.launching": "launcher_argparser main parse_args"},
     "launcher.run_description": {
@@ -96,6 +118,7 @@ SERVED: dict[str, dict[str, str]] = {
     },
     "model.decoder": {"compat.networks.parts": "Decoder MlpDecoder default_make_decoder_func"},
     "model.encoder": {
+        "compat.networks.images": "ConvEncoderImpl ResBlock",
         "compat.networks.parts": "ConvEncoder=ImageEncoder Encoder MlpEncoder MultiInputEncoder "
         "ResnetEncoder=ImageEncoder default_make_encoder_func make_img_encoder",
     },
@@ -105,14 +128,18 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.networks.parts": "ModelModule create_mlp fc_layer model_device nonlinearity",
     },
     "model.utils": {"compat.networks.parts": "he_normal_init orthogonal_init"},
+    "pbt.population_based_training": {"compat.running.absent": "PopulationBasedTraining"},
     "train": {"compat.running.training": "make_runner run_rl"},
     "utils.attr_dict": {"compat.settings.attributes": "AttrDict"},
+    "utils.decay": {"compat.helpers.arithmetic": "LinearDecay"},
     "utils.dicts": {
-        "compat.helpers.dictionaries": "dict_of_lists_append dict_of_lists_append_idx iterate_recursively "
+        "compat.helpers.dictionaries": "copy_dict_structure dict_of_lists_append dict_of_lists_append_idx "
+        "get_first_present iter_dicts_recursively iterate_recursively iterate_recursively_with_prefix "
         "list_of_dicts_to_dict_of_lists",
     },
     "utils.network": {"compat.helpers.utilities": "is_udp_port_available"},
-    "utils.timing": {"profiling": "Timing"},
+    "utils.normalize": {"compat.networks.normalizers": "ObservationNormalizer"},
+    "utils.timing": {"compat.helpers.timing": "Timing"},
     "utils.typing": {
         "compat.helpers.types": "ActionDistribution ActionSpace Config CreateEnvFunc Device Env InitModelData MpLock "
         "MpQueue ObsSpace PolicyID StatusCode",
@@ -120,8 +147,11 @@ SERVED: dict[str, dict[str, str]] = {
     "utils.utils": {
         "compat.helpers.utilities": "debug_log_every_n ensure_dir_exists get_username is_module_available log "
         "log_every_n maybe_ensure_dir_exists memory_consumption_mb project_tmp_dir remove_if_exists retry "
-        "safe_ensure_dir_exists static_vars str2bool",
-        "compat.settings.saved": "cfg_file experiment_dir",
+        "safe_ensure_dir_exists set_attr_if_exists static_vars str2bool",
+        "compat.helpers.arithmetic": "ensure_contigious max_with_idx min_with_idx numpy_all_the_way numpy_flatten "
+        "scale_to_range",
+        "compat.helpers.processes": "cores_for_worker_process set_process_cpu_affinity",
+        "compat.settings.saved": "cfg_file experiment_dir experiments_dir summaries_dir",
     },
 }
 """By module: names by the module of `sample_profiler` that has them, there perhaps as others (`theirs=ours`)."""
@@ -135,8 +165,9 @@ REFUSED = {
     "algo.utils.optimizers": "the optimizer is chosen with --optimizer",
     "algorithms": "this is of Sample Factory 1",
     "run_algorithm": "this is of Sample Factory 1",
-    "huggingface": "nothing is published here",
+    "huggingface": "see sample-profiler export --push_to_hub",
     "pbt": "there is no population-based training here",
+    "utils.tb": "run tensorboard --logdir with the folder of runs",
     "utils.wandb_utils": "runs are shown in Weights & Biases by themselves, with --with_wandb=True",
 }
 """Why modules and names are not, by how they begin."""

@@ -17,11 +17,15 @@ from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.config.assembly import all_flags
 from sample_profiler.config.flags import Flag
 from sample_profiler.config.foreign_flags import FOREIGN_FLAGS, ForeignFlag
+from sample_profiler.config.help import describe_parts
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.config.parts.run import is_surely_on_cpu
 from sample_profiler.config.values import DisallowedValueError, ValueType
 
-__all__ = ["SHOWN_DEFAULTS", "default_cfg", "foreign_defaults", "parse_full_cfg", "parse_sf_args", "shown_default"]
+__all__ = [
+    *("SHOWN_DEFAULTS", "default_cfg", "foreign_defaults", "parse_full_cfg", "parse_sf_args", "postprocess_args"),
+    "shown_default",
+]
 
 _HUGE = 1_000_000_000
 SHOWN_DEFAULTS: dict[str, int | None] = {
@@ -35,6 +39,7 @@ SHOWN_DEFAULTS: dict[str, int | None] = {
 that there is none of unless it is given."""
 
 _BOOLEANS = ValueType(scalar=bool)
+_NO_MATTER = "nothing here depends on it"
 
 
 def parse_sf_args(
@@ -75,8 +80,21 @@ def parse_full_cfg(parser: argparse.ArgumentParser, argv: Sequence[str] | None =
         The value of every flag; under `cli_args` those that the command line has, under `command_line` its text.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    parsed = vars(parser.parse_args(words))
+    return postprocess_args(parser.parse_args(words), words, parser)
+
+
+def postprocess_args(args: argparse.Namespace, argv: Sequence[str], parser: argparse.ArgumentParser) -> AttrDict:
+    """Return the same of a command line that a script has parsed itself.
+
+    Args:
+        args: What the parser made of it.
+        argv: Its words.
+        parser: As above.
+    """
+    words = list(argv)
+    parsed = vars(args)
     if parsed["help"]:
+        _explain(parser)
         parser.print_help()
         sys.exit(0)
     absent = object()
@@ -87,6 +105,16 @@ def parse_full_cfg(parser: argparse.ArgumentParser, argv: Sequence[str] | None =
     unknown = "unknown"
     bookkeeping = {"git_hash": unknown, "git_repo_name": unknown, "redefined_flags": redefined}
     return AttrDict(parsed, cli_args=given, command_line=" ".join(words), **bookkeeping)
+
+
+def _explain(parser: argparse.ArgumentParser) -> None:
+    """Add what flags mean, for those of which the script says nothing else."""
+    parts = describe_parts((EvaluationOptions,))
+    meanings = {flag.name: flag.meaning for part in parts for flag in part.flags}
+    meanings |= {name: f"Of Sample Factory: {foreign.reason or _NO_MATTER}." for name, foreign in FOREIGN_FLAGS.items()}
+    for action in parser._actions:
+        if action.help is None:
+            action.help = meanings.get(action.dest, "").replace("%", "%%") or None
 
 
 def default_cfg(algo: str = "APPO", env: str = "env", experiment: str = "test") -> AttrDict:

@@ -6,16 +6,18 @@ import argparse
 import json
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sample_profiler.compat.settings.arguments import foreign_defaults
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import CARRIED, carried_in, run_folder_of
 from sample_profiler.errors import UsageError
+from sample_profiler.run_folder import RunFolder
 
 __all__ = [
-    *("cfg_dict", "cfg_file", "cfg_str", "checkpoint_override_defaults", "experiment_dir", "load_from_checkpoint"),
-    *("maybe_load_from_checkpoint", "preprocess_cfg", "verify_cfg"),
+    *("cfg_dict", "cfg_file", "cfg_str", "checkpoint_override_defaults", "experiment_dir", "experiments_dir"),
+    *("load_from_checkpoint", "maybe_load_from_checkpoint", "preprocess_cfg", "summaries_dir", "verify_cfg"),
 ]
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,22 @@ def experiment_dir(cfg: Any, mkdir: bool = True) -> str:
         mkdir: Whether to make it, if it is not there.
     """
     folder = run_folder_of(cfg_dict(cfg)).path
+    if mkdir:
+        folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def experiments_dir(cfg: Any, mkdir: bool = True) -> str:
+    """Return the folder of all runs; made, if it is not there, unless told not to."""
+    folder = run_folder_of(cfg_dict(cfg)).path.parent
+    if mkdir:
+        folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def summaries_dir(experiment_dir_: str, mkdir: bool = True) -> str:
+    """Return where the TensorBoard events of a run are, in a folder for each policy; made as above."""
+    folder = RunFolder(Path(experiment_dir_)).summary
     if mkdir:
         folder.mkdir(parents=True, exist_ok=True)
     return str(folder)

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from sample_profiler.model.distributions import MASKED_LOGIT
 from sample_profiler.model.exported.step import OUTPUTS, PolicyStep, example_inputs
 from sample_profiler.model.policy import Policy
 
-__all__ = ["FORMATS", "TOLERANCE", "export_policy"]
+__all__ = ["FORMATS", "TOLERANCE", "export_policy", "exporting", "write_onnx"]
 
 TOLERANCE = 1e-5
 """How far outputs may be from those of the policy: in units of what they are, or of the largest of their kind."""
@@ -52,14 +52,14 @@ def export_policy(policy: Policy, path: Path, format_name: str) -> float:
     """
     write, load = FORMATS[format_name]
     step = PolicyStep(policy.network, policy.action_space, has_normalized_values=policy.has_normalized_values).eval()
-    with written_whole(path) as partial, torch.no_grad(), _told(format_name):
+    with written_whole(path) as partial, torch.no_grad(), exporting(format_name):
         write(step, policy, partial)
         run = load(partial, step)
         return _largest_difference(policy, step, run, format_name)
 
 
 @contextlib.contextmanager
-def _told(format_name: str) -> Iterator[None]:
+def exporting(format_name: str) -> Iterator[None]:
     """Say what is missing, and which network cannot be exported."""
     try:
         with warnings.catch_warnings():
@@ -136,17 +136,29 @@ def _program(step: PolicyStep, policy: Policy) -> torch.export.ExportedProgram:
 
 
 def _write_onnx(step: PolicyStep, policy: Policy, path: Path) -> None:
+    write_onnx(_program(step, policy), path, [*sorted(policy.observation_space.spaces), "states"], OUTPUTS)
+
+
+def write_onnx(
+    program: torch.export.ExportedProgram, path: Path, input_names: Sequence[str], output_names: Sequence[str]
+) -> None:
+    """Write a graph of operators as ONNX.
+
+    Args:
+        program: the graph.
+        path: the file.
+        input_names: of its inputs, one after another.
+        output_names: of its outputs.
+
+    Raises:
+        ImportError: a package is missing.
+    """
     import onnx  # noqa: F401 (that it is missing is to be said here, not by the exporter)
     import onnxscript  # noqa: F401
 
-    names = sorted(policy.observation_space.spaces)
     with _quiet("torch.onnx"), _bars_unwatched():
         written = torch.onnx.export(
-            _program(step, policy),
-            dynamo=True,
-            verbose=False,
-            input_names=[*names, "states"],
-            output_names=list(OUTPUTS),
+            program, dynamo=True, verbose=False, input_names=list(input_names), output_names=list(output_names)
         )
     assert written is not None
     written.save(str(path), external_data=False)

@@ -42,6 +42,7 @@ class RunStatus:
         episodes: by policy: means over the latest episodes by name (`reward`, `len`, …); empty while there are none.
         num_episodes: by policy, in this run.
         policy_lag: by policy: mean and maximum lag of the samples trained on in this run, in optimizer steps.
+        least_policy_lag: by policy: the minimum of it; 0 before anything has been trained on.
         training: by policy: the Learner's latest statistics.
         evaluation: by policy: the latest evaluation; empty while there are none.
         progress: share of what the run is to do that is done, by frames or by time, whichever is more.
@@ -58,6 +59,7 @@ class RunStatus:
     training: dict[int, dict[str, float]]
     evaluation: dict[int, EvaluationFinished] = field(default_factory=dict)
     progress: float = 0.0
+    least_policy_lag: dict[int, float] = field(default_factory=dict)
 
 
 class Throughput:
@@ -349,6 +351,7 @@ class RunStatistics:
                 )
                 for policy in policies
             },
+            least_policy_lag={policy: float(counters.lag_min[policy]) for policy in policies},
             training=dict(self._training),
             evaluation=dict(self._evaluation),
             progress=self.progress(),

@@ -1,5 +1,6 @@
 """Wrappers that environments of pictures are built from."""
 
+import importlib
 import json
 
 import gymnasium
@@ -135,7 +136,9 @@ def test_numbers_chosen_from_a_few():
 
 def test_older_names_and_games_that_registered_themselves():
     supply_older_names()
-    assert gymnasium.wrappers.FrameStack is gymnasium.wrappers.FrameStackObservation
+    assert importlib.import_module("gymnasium.wrappers.frame_stack").FrameStack is gymnasium.wrappers.FrameStack
+    env = gymnasium.wrappers.FrameStack(gymnasium.make("CartPole-v1"), num_stack=3)
+    assert env.reset()[0].shape == (3, 4)
     tries = []
 
     def make():

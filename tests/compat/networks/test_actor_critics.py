@@ -151,6 +151,7 @@ def test_a_loop_of_ones_own_sees_what_training_sees(factory):
     cfg.rnn_size = 8
     model = create_actor_critic(cfg, SPACE, ACTIONS)
     model.load_state_dict(trained.state_dict())
+    assert model.value_net is model.network.own.actor_critic.value_net
     observations = {"obs": np.ones((2, 4), np.float32), "choice": np.array([1, 3])}
     states = torch.zeros(2, get_rnn_size(cfg))
     with torch.no_grad():

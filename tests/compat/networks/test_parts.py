@@ -150,6 +150,7 @@ def test_a_loop_of_ones_own_sees_what_training_sees(factory):
     assert result["actions"].shape == result["log_prob_actions"].shape == (2,)
     chosen = argmax_actions(model.action_distribution())
     assert chosen.tolist() == result["action_logits"].argmax(-1).tolist()
+    assert isinstance(model.encoder, OwnEncoder) and model.core.state_size == 8 and not hasattr(model, "nothing")
     again = copy.deepcopy(model)
     again.load_state_dict(model.state_dict())
 
@@ -166,6 +167,15 @@ def test_masks_reach_the_actions_of_a_loop_of_ones_own():
             assert result["actions"].tolist() == [2, 2]
 
 
+def test_a_mask_that_is_no_part_of_observations_reaches_them_too():
+    model = create_actor_critic(default_cfg(), spaces.Dict({"obs": SPACE["obs"]}), ACTIONS)
+    normalized = prepare_and_normalize_obs(model, {"obs": np.ones((2, 4), np.float32)})
+    with torch.no_grad():
+        result = model(normalized, torch.zeros(2, 512), action_mask=torch.tensor([[0, 0, 1, 0, 0]] * 2))
+    assert result["actions"].tolist() == [2, 2]
+    assert model.action_distribution().probs[:, 2].tolist() == [1, 1]
+
+
 def test_distributions_by_themselves():
     both = spaces.Tuple((spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)))
     distribution = get_action_distribution(both, torch.zeros(4, 7))
@@ -177,6 +187,8 @@ def test_distributions_by_themselves():
         discrete.log_prob(torch.tensor([0, 2, 0, 2])).tolist()
         == discrete.log_prob(torch.tensor([[0], [2], [0], [2]])).tolist()
     )
+    assert set(discrete.sample_gumbel().tolist()) <= {0, 2}
+    assert discrete.log_prob(torch.tensor([[0, 2, 1]] * 4)).shape == (12,)
     pair = get_action_distribution(
         spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))),
         torch.zeros(4, 5),

@@ -44,15 +44,18 @@ def test_experiments_run_as_processes_with_this_package_in_its_place(tmp_path):
     script.write_text(
         "import os, sys, sample_factory, pathlib\n"
         "flags = dict(word[2:].split('=') for word in sys.argv[1:])\n"
-        "pathlib.Path(flags['train_dir'], flags['experiment']).write_text(sample_factory.__file__ + os.environ['X'])\n"
+        "pathlib.Path(flags['train_dir'], str(os.getpid())).write_text(sample_factory.__file__ + os.environ['X'])\n"
         "sys.exit(int(flags['seed']))\n"
     )
-    experiment = Experiment("maze", f"python {script}", ParamGrid([("seed", [0, 1])]).generate_params(), {"X": "!"})
+    experiments = [
+        Experiment("maze", f"python {script}", ParamGrid([("seed", [0, 1])]).generate_params(), {"X": 7}),
+        Experiment("maze", f"python {script}", ParamGrid([("seed", [0])]).generate_params(), {"X": 8}),
+    ]
     flags = ["--max_parallel=2", "--pause_between=0", f"--train_dir={tmp_path}"]
     args = launcher_argparser(flags).parse_args(flags)
-    assert run(RunDescription("all", [experiment]), args) == 1
+    assert run(RunDescription("all", experiments), args) == 1
     texts = [path.read_text() for path in (tmp_path / "all" / "maze_").iterdir()]
-    assert len(texts) == 2 and all(text.endswith("compat/site/sample_factory.py!") for text in texts)
+    assert sorted(text.rpartition("compat/site/sample_factory.py")[2] for text in texts) == ["7", "7", "8"]
 
 
 def test_experiments_run_nowhere_else():

@@ -74,7 +74,10 @@ def test_help_is_printed_and_ends_the_program(capsys):
     with pytest.raises(SystemExit) as ended:
         parse("--help", add=lambda parser: parser.add_argument("--num_gates", default=3, help="Gates of a maze"))
     assert ended.value.code == 0
-    assert "Gates of a maze" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "Gates of a maze (default: 3)" in told
+    assert "Length of one trajectory in agent steps. (default: 32)" in told
+    assert "Of Sample Factory: there is no population-based training here." in " ".join(told.split())
 
 
 def test_a_flag_that_a_script_defines_anew_is_its_own():

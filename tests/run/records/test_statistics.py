@@ -252,10 +252,11 @@ def test_frames_are_those_trained_on_and_rates_those_of_this_run_alone(run_stati
     assert run_statistics.trained_frames() == {0: 1000, 1: 50}
 
 
-def test_lag_is_the_mean_and_maximum_over_all_that_was_trained_on(run_statistics, counters):
+def test_lag_is_the_mean_and_the_extremes_over_all_that_was_trained_on(run_statistics, counters):
     assert run_statistics.status().policy_lag == {0: (0.0, 0.0), 1: (0.0, 0.0)}
-    counters.lag_sum[1], counters.lag_count[1], counters.lag_max[1] = 30, 20, 7
+    counters.lag_sum[1], counters.lag_count[1], counters.lag_min[1], counters.lag_max[1] = 30, 20, 1, 7
     assert run_statistics.status().policy_lag == {0: (0.0, 0.0), 1: (1.5, 7.0)}
+    assert run_statistics.status().least_policy_lag == {0: 0.0, 1: 1.0}
 
 
 def test_the_latest_training_statistics_count_and_a_status_does_not_change_later(run_statistics):
