@@ -19,7 +19,7 @@ class Connection(H11Protocol):  # type: ignore[misc,unused-ignore]  # of any typ
 
     _patience: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override,unused-ignore]
         """Begin to wait for a request; where there are too many, who has kept the server waiting longest goes."""
         super().connection_made(transport)
         self._wait_for_request()
