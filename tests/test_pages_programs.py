@@ -17,7 +17,7 @@ import pytest
 
 from sample_profiler import profile_session
 from sample_profiler.switches import RANGES_VARIABLE
-from tests.pages import PAGES, ROOT, code_blocks
+from tests.pages import PAGES, ROOT, code_blocks, commands
 
 pytestmark = pytest.mark.whole_run
 
@@ -25,7 +25,9 @@ PROFILING = ROOT / "docs" / "profiling.md"
 PROGRAMS = [program for page in PAGES for program in code_blocks(page, "python")]
 
 
-def run_program(path: Path, words: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
+def run_program(
+    path: Path, words: Sequence[str], variables: Mapping[str, str] | None = None, timeout_s: float = 100
+) -> str:
     """Run Python in the folder of a program until it ends well, and return what it printed."""
     result = subprocess.run(
         [sys.executable, *words],
@@ -33,7 +35,7 @@ def run_program(path: Path, words: Sequence[str], variables: Mapping[str, str] |
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=timeout_s,
         cwd=path.parent,
         check=False,
     )
@@ -41,9 +43,21 @@ def run_program(path: Path, words: Sequence[str], variables: Mapping[str, str] |
     return result.stdout
 
 
-def test_the_program_of_the_readme_is_short() -> None:
-    (script,) = code_blocks(ROOT / "README.md", "python")
-    assert sum(1 for line in script.splitlines() if line.strip()) == 20
+def test_the_programs_of_the_readme_are_as_short_as_it_says() -> None:
+    playing, reach = code_blocks(ROOT / "README.md", "python")
+    assert sum(1 for line in reach.splitlines() if line.strip()) == 20
+    *_, lines = playing.split("\n\n")
+    assert len(lines.splitlines()) == 5 + 1, "and what it prints"
+
+
+@pytest.mark.timeout(400)
+def test_the_policy_that_the_readme_trains_balances_the_pole_for_all_steps(tmp_path: Path) -> None:
+    path = tmp_path / "play.py"
+    path.write_text(code_blocks(ROOT / "README.md", "python")[0], encoding="utf-8")
+    (train,) = (words for words in commands(ROOT / "README.md") if words[1:3] == ["train", "CartPole-v1"])
+    repeatable = ("--serial_mode=True", "--async_rl=False", "--seed=1", "--train_for_env_steps=400000")
+    run_program(path, ["-m", "sample_profiler", *train[1:], *repeatable], timeout_s=300)
+    assert [run_program(path, [str(path)]).strip() for _ in range(3)] == ["500.0"] * 3
 
 
 def test_the_tree_of_the_profiling_page_is_what_its_program_prints() -> None:
@@ -94,7 +108,8 @@ TRACES = tuple(f"traces/worker_{worker}.json" for worker in range(2))
 USES = {  # by what is in the program and in no other
     "class Reach(": Use(PARALLEL_RUN, A_REACH, {"train_dir/reach/report.html": ("physics",)}),
     "class Walk(": Use(),
-    "load_policy(": Use(prints=r"(?m)^\d+\.\d+ -?\d+\.\d+$", trained="cartpole"),
+    "RecordEpisodeStatistics(": Use(prints=r"(?m)^\d+\.0$", trained="default_experiment"),
+    "policy.evaluate(": Use(prints=r"(?m)^\d+\.\d+ -?\d+\.\d+$", trained="cartpole"),
     "class Fading(": Use(SMALL_RUN, r"Collected \{0: \d{4}\}", {"train_dir/fading/report.html": ("env_step",)}),
     "class Notes(": Use(SMALL_RUN, r"(?m)^latest .*checkpoint_p0/checkpoint_\d"),
     "timing.timeit(": Use(prints="MyProfile tree view:"),

@@ -128,7 +128,7 @@ def test_examples_of_the_readme_run_from_a_wheel_with_and_without_a_compiler(
     printed = wheel.run("-c", f"{kinds}print(s.__file__, p.TWIN, k.KERNELS)", folder=tmp_path)
     parts = "compiled compiled" if which == "built" else "pure Python PyTorch's"
     assert printed.strip() == f"{wheel.site / 'sample_profiler' / '__init__.py'} {parts}"
-    (program,) = code_blocks(ROOT / "README.md", "python")
+    (program,) = (each for each in code_blocks(ROOT / "README.md", "python") if "class Reach(" in each)
     (tmp_path / "reach.py").write_text(program, encoding="utf-8")
     small = ("--num_workers=2", "--train_for_env_steps=4000", "--batch_size=256", "--rollout=16", "--device=cpu")
     output = wheel.run("reach.py", *small, folder=tmp_path)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["Guard", "is_loopback", "make_token"]
+
+_HOST = re.compile(r"(?:([\w.-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?", re.ASCII)
+"""A name, or an address of IPv6 in brackets; and a port."""
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -104,7 +107,7 @@ class Guard:
         """
         host = self._check_host(scope)
         is_asked_for = self._is_token(_query_token(scope))
-        if not (is_asked_for or self._is_token(_bearer(scope)) or self._is_token(_cookie(scope))):
+        if not (is_asked_for or self._is_token(_bearer(scope)) or any(map(self._is_token, _cookies(scope)))):
             reason = "no token, or a wrong one: open the address that sample-profiler serve has printed"
             raise _RefusedError(HTTPStatus.UNAUTHORIZED, reason)
         if scope["method"] not in _READING:
@@ -117,10 +120,8 @@ class Guard:
         hosts = list(_headers(scope, b"host"))
         if len(hosts) != 1:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{len(hosts)} Host headers; there is to be one")
-        try:
-            name = (urlsplit(f"//{hosts[0]}").hostname or "").casefold()
-        except ValueError:
-            name = ""
+        found = _HOST.fullmatch(hosts[0])
+        name = (found[1] or found[2]).casefold() if found else ""
         if name not in self._names and not self._is_own_address(name):
             raise _RefusedError(HTTPStatus.MISDIRECTED_REQUEST, "this server is asked for by another name than its own")
         return hosts[0]
@@ -140,7 +141,8 @@ class Guard:
         if (origins or is_by_cookie) and origins != [f"http://{host}"]:
             raise _RefusedError(HTTPStatus.FORBIDDEN, "what changes something is asked for by the pages of this server")
         lengths = list(_headers(scope, b"content-length"))
-        if len(lengths) != 1 or not lengths[0].isdecimal() or int(lengths[0]) > _MOST_BODY_BYTES:
+        is_short = len(lengths) == 1 and lengths[0].isdecimal() and int(lengths[0]) <= _MOST_BODY_BYTES
+        if not is_short or any(_headers(scope, b"transfer-encoding")):  # which would count instead
             raise _RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"of a request {_MOST_BODY_BYTES:,} bytes are read"
             )
@@ -166,15 +168,13 @@ def _bearer(scope: Scope) -> str:
     return token.strip() if scheme.casefold() == "bearer" else ""
 
 
-def _cookie(scope: Scope) -> str:
-    cookies: SimpleCookie = SimpleCookie()
-    try:
-        for header in _headers(scope, b"cookie"):
-            cookies.load(header)
-    except CookieError:
-        return ""
-    found = cookies.get(_cookie_name(scope))
-    return str(found.value) if found else ""
+def _cookies(scope: Scope) -> Iterator[str]:
+    """Yield what cookies of this server's name say, among those that other servers of this machine have left."""
+    for header in _headers(scope, b"cookie"):
+        for cookie in header.split(";"):
+            name, _, value = cookie.strip().partition("=")
+            if name == _cookie_name(scope):
+                yield value
 
 
 def _cookie_name(scope: Scope) -> str:

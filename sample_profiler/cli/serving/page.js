@@ -22,7 +22,7 @@ function follow() {
   if (kind === "run") query.append("name", run);
   else compared().forEach(name => query.append("compare", name));
   const source = new EventSource(`events?${query}`);
-  source.onopen = () => tell("", "live");
+  source.onopen = () => tell("on", "live");
   source.onerror = () => tell("lost", "no answer: the server has ended, or cannot be reached");
   source.onmessage = event => {
     for (const [name, html] of Object.entries(JSON.parse(event.data))) put(name, html);
@@ -31,7 +31,7 @@ function follow() {
 }
 
 function tell(look, text) {
-  byId("state").className = look || "dim";
+  byId("state").className = `dim ${look}`;
   byId("state").textContent = text;
 }
 
@@ -99,6 +99,59 @@ function makeZoomable(tree, key) {
   }
   const focus = zoomed.has(key) && boxes.find(box => pathOf(box) === zoomed.get(key));
   if (focus) show(focus);
+}
+
+// --- charts: what the lines say where the pointer is
+
+const reading = document.createElement("div");
+reading.id = "reading";
+reading.hidden = true;
+document.body.append(reading);
+
+document.addEventListener("pointermove", readChart);
+document.addEventListener("pointerdown", readChart);
+
+function readChart({target, clientX, clientY}) {
+  document.querySelector(".charts line")?.remove();
+  const chart = target.closest?.(".charts svg");
+  const lines = [...chart?.querySelectorAll("polyline") ?? []];
+  reading.hidden = !lines.length;
+  if (!lines.length) return;
+  const [firstS, lastS, lowest, highest] = chart.dataset.scale.split(" ").map(Number);
+  const plot = chart.querySelector(".plot"), {left, width} = plot.getBoundingClientRect();
+  const [plotX, plotY, plotWidth, plotHeight] = ["x", "y", "width", "height"].map(name => plot[name].baseVal.value);
+  const share = Math.min(Math.max((clientX - left) / width, 0), 1);
+  const x = plotX + share * plotWidth;
+  const told = lines.map(line => {
+    const nearest = [...line.points].reduce((a, b) => Math.abs(b.x - x) < Math.abs(a.x - x) ? b : a);
+    const height = 1 - (nearest.y - plotY) / plotHeight;
+    return [line.getAttribute("stroke"), lowest * (1 - height) + highest * height];
+  });
+  reading.replaceChildren(formatDuration(firstS + share * (lastS - firstS)));
+  for (const [color, value] of told) {
+    const key = document.createElement("span");
+    key.className = "key";
+    key.style.background = color;
+    reading.append(key, formatValue(value));
+  }
+  reading.style.left = `${Math.min(clientX + 14, innerWidth - reading.offsetWidth - 4)}px`;
+  reading.style.top = `${Math.max(clientY - 40, 4)}px`;
+  const ruler = document.createElementNS(chart.namespaceURI, "line");
+  for (const [name, value] of Object.entries({x1: x, x2: x, y1: plotY, y2: plotY + plotHeight})) {
+    ruler.setAttribute(name, value);
+  }
+  chart.append(ruler);
+}
+
+function formatValue(value) {
+  return Math.abs(value) < 1e7 ? value.toLocaleString("en", {maximumSignificantDigits: 4}) : value.toPrecision(4);
+}
+
+function formatDuration(seconds) {
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  const [large, small, units] = minutes < 60 ? [minutes, seconds % 60, ["min", "s"]] : [minutes / 60, minutes % 60, ["h", "min"]];
+  return `${Math.floor(large)} ${units[0]} ${String(Math.floor(small)).padStart(2, "0")} ${units[1]}`;
 }
 
 // --- runs on the same axes

@@ -26,7 +26,7 @@ TOKEN_VARIABLE = "SAMPLE_PROFILER_TOKEN"
 
 _LOOPBACK = "127.0.0.1"
 _FEWEST_OF_TOKEN = 16
-_MOST_CONNECTIONS = 1000
+_BACKLOG = 100  # connections that are taken at once, on top of those that there are
 _NICENESS = 19  # the runs come first
 
 _EXAMPLES = f"""\
@@ -133,6 +133,7 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
 
         from sample_profiler.cli.serving.actions import PATIENCE_S
         from sample_profiler.cli.serving.app import make_app
+        from sample_profiler.cli.serving.connections import Connection
         from sample_profiler.cli.serving.guard import is_loopback, make_token
     except ImportError as error:
         raise UsageError(f"{error.name} is not installed: pip install 'sample_profiler[web]'") from error
@@ -148,7 +149,8 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
         log_level="warning",
         server_header=False,
         ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
+        http=Connection,
+        backlog=_BACKLOG,
         timeout_graceful_shutdown=math.ceil(PATIENCE_S + 1),
     )
     server = uvicorn.Server(config)

@@ -148,6 +148,7 @@ def _figure(name: str, lines: Sequence[_Line], span_s: tuple[float, float], told
 
 
 def _picture(lines: Sequence[_Line], span_s: tuple[float, float]) -> str:
+    """Return lines as SVG; its `data-scale` is what a script needs to tell values by places: ends of time and value."""
     first_s, last_s = span_s
     values = [value for line in lines for _, value in (*line.points, *line.band)]
     lowest, highest = min(0.0, *values), max(0.0, *values)
@@ -159,7 +160,7 @@ def _picture(lines: Sequence[_Line], span_s: tuple[float, float]) -> str:
         x = _LEFT + (right - _LEFT) * (time_s - first_s) / max(last_s - first_s, 1e-9)
         # In halves: there may be no number as large as the whole height.
         y = bottom - (bottom - _PAD) * ((value / 2 - lowest / 2) / (highest / 2 - lowest / 2))
-        return f"{x:.1f},{y:.1f}"
+        return f"{x:.1f},{y:.2f}"
 
     def draw(line: _Line) -> str:
         corners, area = (" ".join(place(*point) for point in some) for some in (line.points, line.band))
@@ -176,7 +177,9 @@ def _picture(lines: Sequence[_Line], span_s: tuple[float, float]) -> str:
     )
     texts = "".join(f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>' for x, y, anchor, text in labels)
     size = f'width="{right - _LEFT}" height="{bottom - _PAD}"'
+    scale = " ".join(f"{end:.6g}" for end in (first_s, last_s, lowest, highest))
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"><rect x="{_LEFT}" y="{_PAD}" {size} class="plot"/>'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" data-scale="{scale}">'
+        f'<rect x="{_LEFT}" y="{_PAD}" {size} class="plot"/>'
         f"{''.join(map(draw, lines))}{texts}</svg>"
     )

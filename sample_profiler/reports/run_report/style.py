@@ -20,7 +20,12 @@ section, .verdict { background: var(--sheet); border-radius: 8px; padding: 4px 2
 .dim { color: var(--dim); } code { background: var(--well); border-radius: 4px; padding: 1px 5px; }
 table { border-collapse: collapse; width: 100%; overflow-wrap: normal; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-.wide { overflow-x: auto; } td.n, th.n { text-align: right; } td.n, td code { white-space: nowrap; }
+.wide { overflow-x: auto; background:  /* a shadow where there is more */
+  linear-gradient(to right, var(--sheet) 30%, transparent) left / 40px 100% no-repeat local,
+  linear-gradient(to left, var(--sheet) 30%, transparent) right / 40px 100% no-repeat local,
+  linear-gradient(to right, var(--shadow), transparent) left / 12px 100% no-repeat,
+  linear-gradient(to left, var(--shadow), transparent) right / 12px 100% no-repeat; }
+td.n, th.n { text-align: right; } td.n, td code { white-space: nowrap; }
 .row { display: flex; align-items: center; margin: 5px 0; } .row > b { width: 190px; flex: none; font-weight: 500; }
 .bar { display: flex; height: 22px; flex: 1; border-radius: 4px; overflow: hidden; background: var(--well); }
 .bar span { font-size: 11px; line-height: 22px; padding-left: 4px; overflow: hidden; white-space: nowrap;
@@ -33,10 +38,15 @@ th, td { text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid var
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(330px, 100%), 1fr)); gap: 14px; }
 .charts figure { margin: 0; } figcaption { font-size: 13px; } .charts text { font-size: 10px; fill: var(--dim); }
 .plot { fill: var(--plot); }
+@media (prefers-color-scheme: dark) { .charts :is(polyline, polygon) { filter: brightness(1.4); } }
 details { margin: 8px 0; } summary { cursor: pointer; }
 .key:first-child { margin-left: 0; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 12px; }
 @media (max-width: 600px) { body { padding: 8px; } section, .verdict { padding: 4px 12px 12px; }
-  .row { flex-wrap: wrap; } .row > b, .bar { flex: 0 0 100%; } .bar { margin-bottom: 4px; } }
+  .row { flex-wrap: wrap; } .row > b, .bar { flex: 0 0 100%; } .bar { margin-bottom: 4px; }
+  .verdict thead { display: none; } .verdict :is(table, tbody, tr, td) { display: block; }
+  .verdict ul { padding-left: 20px; } .verdict tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
+  .verdict td { border: 0; padding: 1px 0; } .verdict td.n { text-align: left; color: var(--dim); }
+  .verdict td code { white-space: normal; } }
 """
 """Of the page of a report, and of all that shows parts of one."""

@@ -95,7 +95,7 @@ def describe_figure(name: str) -> str:
 
 
 def read_history(session: Session) -> dict[str, list[tuple[float, float]]]:
-    """Return pairs of seconds since the run began and value, by figure; throughput and episodes first.
+    """Return pairs of seconds since the run began and value, by figure; episodes and throughput first.
 
     What a session of somebody else's has in their place is left out.
     """
@@ -107,7 +107,10 @@ def read_history(session: Session) -> dict[str, list[tuple[float, float]]]:
 
 
 def _place(name: str) -> int:
-    return 0 if name == FPS else 1 if _OF_POLICY.fullmatch(name) else 2
+    if name == FPS:
+        return 1
+    found = _OF_POLICY.fullmatch(name)
+    return 3 if found is None else 0 if found[1] in (EPISODE_RETURN, EPISODE_LENGTH) else 2
 
 
 def _points(points: object) -> list[tuple[float, float]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import html
 import http.client
 import json
 import os
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from sample_profiler.cli.serving import actions
+from sample_profiler.cli.serving import app as app_module
 from sample_profiler.cli.serving import board as board_module
 from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.run_folder import RunFolder
@@ -107,11 +111,58 @@ def test_whatever_names_and_logs_say_is_text(client, train_dir):
     shown = client.sections(f"/events?name={address}", lambda sections: "verdict" in sections)
     listed = client.sections(f"/events?compare={address}", lambda sections: "checkbox" in sections.get("list", ""))
     _, _, viewer = client.get(f"/timeline?name={address}&file={quote(SCRIPT)}")
-    for html in (page, viewer, *shown.values(), *listed.values()):
-        assert "<script>" not in html and "<b>&quot;" not in html and "\x1b" not in html
-        assert " style=" not in html.replace("&quot;", "'").replace(" style='color", ""), "style is a script's to set"
-        assert "onload='x'" not in html
+    for text in (page, viewer, *shown.values(), *listed.values()):
+        assert "<script>" not in text and "<b>&quot;" not in text and "\x1b" not in text
+        assert " style=" not in text.replace("&quot;", "'").replace(" style='color", ""), "style is a script's to set"
+        assert "onload='x'" not in text
     assert "&lt;script&gt;" in shown["Last lines of the log"] and "&lt;script&gt;" in shown["Over time"]
+
+
+NAMES = {
+    "quotes": 'it\'s "quoted" \\',
+    "long": "a" * 255,
+    "long in bytes": "ü" * 127,
+    "as in an address": "a b+c%2Fd&name=e#f?g;h",
+    "as in a command line": "--help",
+    "as in a shell": "$(id)`id`;id|id",
+    "dots": "...",
+    "a right-to-left word": "שלום",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_runs_of_any_name_are_listed_and_opened(client, train_dir, name):
+    make_ended_run(train_dir / name, reason="all is done")
+    listed = client.sections("/events", lambda sections: "has ended" in sections.get("list", ""))["list"]
+    (address,) = re.findall(r'href="(run\?name=[^"]*)"', listed)
+    status, _, page = client.get(f"/{html.unescape(address)}")
+    assert status == 200 and html.unescape(re.search(r'data-run="([^"]*)"', page)[1]) == name
+    shown = client.sections(f"/events?name={quote(name, safe='')}", lambda sections: "verdict" in sections)
+    assert "all is done" in shown["head"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\x1b[31mb", "a\x7fb", "a\u202eb", os.fsdecode(b"a\xffb")])
+def test_names_that_are_no_text_are_left_out(client, train_dir, name):
+    make_ended_run(train_dir / "first")
+    make_ended_run(train_dir / name)
+    listed = client.sections("/events", lambda sections: "has ended" in sections.get("list", ""))["list"]
+    assert listed.count("run?name=") == 1 and client.get(f"/run?name={quote(os.fsencode(name))}")[0] == 404
+
+
+def test_more_tabs_than_there_is_room_for_are_told_and_have_room_once_others_are_closed(client, monkeypatch):
+    monkeypatch.setattr(app_module, "_MOST_TABS", 2)
+    with client.events("/events") as first, client.events("/events") as second:
+        assert next(first) and next(second)
+        status, _, text = client.get("/events")
+        assert status == 503 and "too many tabs" in text
+        assert client.get("/")[0] == 200
+    deadline_s = time.monotonic() + 20
+    while True:
+        with contextlib.suppress(AssertionError), client.events("/events") as messages:
+            assert next(messages)
+            break
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from urllib.parse import quote
 
@@ -48,9 +49,30 @@ def test_the_printed_address_opens_the_page_and_leaves_a_cookie_that_no_script_a
     assert client.get("/", Authorization=None, Cookie=other_port)[0] == 401
 
 
+def test_what_other_servers_of_this_machine_have_left_in_the_browser_is_in_nobodys_way(client):
+    name = f"sample_profiler_{client.port}"
+    for others in ('a={"b": [1, 2]}', f"{name}=theirs", "=; ;,;@=@", "a"):
+        for cookie in (f"{others}; {name}={TOKEN}", f"{name}={TOKEN};{others}", [others, f"{name}={TOKEN}"]):
+            assert client.get("/", Authorization=None, Cookie=cookie)[0] == 200
+    assert client.get("/", Authorization=None, Cookie=f"{name}=theirs; x{name}={TOKEN}; {name}x={TOKEN}")[0] == 401
+
+
+def test_a_token_is_looked_for_where_it_belongs_alone(client):
+    headers = {"Referer": f"http://{client.host}/?token={TOKEN}", "X_Token": TOKEN, "Cookie": f"token={TOKEN}"}
+    for authorization in (None, f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN} {TOKEN}"):
+        assert client.get("/", Authorization=authorization, **headers)[0] == 401
+    assert client.get(f"/{TOKEN}", Authorization=None)[0] == 401
+    assert client.get(f"/?name=token%3D{TOKEN}&token=x&token={TOKEN}", Authorization=None)[0] == 401
+
+
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "0.0.0.0", "["],
+    [
+        *("evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "0.0.0.0"),
+        *("localhost@evil.example", "evil.example@localhost", "127.0.0.1:80@evil.example", "evil.example#@localhost"),
+        *("localhost:80:80", "localhost:evil.example", "localhost/..", "localhost?", "localhost.", "127.0.0.1\\@evil"),
+        *("localhost, evil.example", "2130706433", "0x7f.1", "127.1", "[", "[::1", "[::1].evil.example", "::1", ""),
+    ],
 )
 def test_a_page_of_another_name_that_leads_here_is_refused_even_with_the_token(client, host):
     assert client.get("/", Host=host)[0] in (400, 421)
@@ -107,6 +129,19 @@ def test_large_bodies_are_not_read(client, run_dir):
     assert client.post("/act?name=first", b"x" * 5000)[0] == 413
     assert client.request("POST", "/act?name=first", None)[0] == 413
     assert client.post("/act?name=first", b"{}", Content_Length="999999999999")[0] == 413
+    chunks = b"4\r\n    \r\n" * 2000 + b"0\r\n\r\n"
+    for length in (None, "2"):
+        assert client.post("/act?name=first", chunks, Content_Length=length, Transfer_Encoding="chunked")[0] in (
+            400,
+            413,
+        )
+
+
+def test_large_heads_are_not_read(client):
+    for headers in ({"X_More": "x" * 1_000_000}, {"X_More": ["x" * 100] * 10_000}, {"Content_Length": "9" * 5000}):
+        with contextlib.suppress(ConnectionError):  # closed before all was sent
+            assert client.get("/", **headers)[0] in (400, 431)
+        assert client.get("/")[0] == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/nowhere", "/run?name=first", "/run?name=no"])

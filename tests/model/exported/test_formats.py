@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from sample_profiler.config import parse_config
 from sample_profiler.errors import PolicyError
@@ -16,7 +17,60 @@ from sample_profiler.model.exported import formats
 from sample_profiler.model.exported.formats import FORMATS, export_policy
 from sample_profiler.model.normalization import RunningMeanStd
 from sample_profiler.model.policy import Policy
-from sample_profiler.spaces import ACTION_MASK_KEY, flatten_action
+from sample_profiler.model.registry import ModelParts
+from sample_profiler.spaces import ACTION_MASK_KEY, flatten_action, num_action_parameters
+
+
+class Squares(nn.Module):
+    """An encoder."""
+
+    output_size = 5
+
+    def forward(self, observations):
+        return observations["obs"].square()
+
+
+class Sum(nn.Module):
+    """A core that sums up what it has seen."""
+
+    output_size = state_size = 5
+
+    def step(self, head, states):
+        return head + states, head + states
+
+    def sequence(self, head, state, starts_episode):
+        outputs = []
+        for t in range(head.shape[1]):
+            output, state = self.step(head[:, t], state * ~starts_episode[:, t, None])
+            outputs.append(output)
+        return torch.stack(outputs, dim=1)
+
+
+class Remembering(nn.Module):
+    """A whole network, with a memory."""
+
+    state_size = 5
+
+    def __init__(self, action_space):
+        super().__init__()
+        self.core = Sum()
+        self.actor = nn.Linear(5, num_action_parameters(action_space))
+
+    def forward_head(self, observations):
+        return observations["obs"]
+
+    def forward_core(self, head, states):
+        return self.core.step(head, states)
+
+    def forward_core_sequence(self, head, states, starts_episode):
+        return self.core.sequence(head, states, starts_episode)
+
+    def forward_tail(self, core):
+        return self.actor(core), core.sum(dim=1)
+
+
+OWN_NETWORK = ModelParts(actor_critic=lambda _, actions: Remembering(actions))
+OWN_PARTS = ModelParts(encoder=lambda _: Squares(), core=lambda _: Sum())
 
 VECTOR = spaces.Dict(obs=spaces.Box(-np.inf, np.inf, (5,), np.float32))
 IMAGE = spaces.Dict(obs=spaces.Box(0, 255, (3, 36, 48), np.uint8))
@@ -41,6 +95,13 @@ POLICIES = {
     "lstm": (VECTOR, TUPLE, [*RECURRENT, "--rnn_type=lstm"]),
     "convnet": (IMAGE, spaces.MultiDiscrete([3, 2]), [*PLAIN, "--encoder_conv_architecture=convnet_atari"]),
     "resnet": (IMAGE, TUPLE, [*PLAIN, "--encoder_conv_architecture=resnet_impala"]),
+    "simple convnet": (IMAGE, BOX, [*RECURRENT, "--encoder_conv_architecture=convnet_simple", "--nonlinearity=relu"]),
+    "impala convnet": (IMAGE, spaces.Discrete(3), [*PLAIN, "--encoder_conv_architecture=convnet_impala"]),
+    "decoder": (
+        VECTOR,
+        PARTS,
+        ["--rnn_type=lstm", *RECURRENT, "--decoder_mlp_layers", "8", "8", "--nonlinearity=tanh"],
+    ),
     "separate weights": (
         MIXED,
         spaces.Dict(a=BOX, b=spaces.Discrete(2)),
@@ -48,6 +109,14 @@ POLICIES = {
     ),
     "masked": (MASKED, spaces.Discrete(4), PLAIN),
     "values as they are": (VECTOR, spaces.Discrete(2), [*PLAIN, "--normalize_returns=False", "--obs_scale=2"]),
+    "observations by a scale alone": (
+        MIXED,
+        spaces.MultiBinary(3),
+        [*RECURRENT, "--normalize_input=False", "--obs_scale=255"],
+    ),
+    "some observations normalized": (MIXED, TUPLE, [*PLAIN, "--normalize_input_keys", "inner/place"]),
+    "own network": (VECTOR, BOX, PLAIN, OWN_NETWORK),
+    "own parts": (VECTOR, BOX, RECURRENT, OWN_PARTS),
 }
 
 
@@ -58,10 +127,10 @@ def packages():
 
 
 def make_policy(name):
-    observation_space, action_space, flags = POLICIES[name]
+    observation_space, action_space, flags, *parts = POLICIES[name]
     config = parse_config(["--env=made_up", *flags])
     torch.manual_seed(1)
-    model = make_actor_critic(config.model, config.observations, observation_space, action_space)
+    model = make_actor_critic(config.model, config.observations, observation_space, action_space, *parts)
     for module in model.modules():  # as if it had been trained on observations and returns of such a kind
         if isinstance(module, RunningMeanStd):
             module.mean.add_(0.3)

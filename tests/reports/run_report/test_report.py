@@ -183,7 +183,7 @@ def test_figures_as_large_as_numbers_get_have_charts(large):
 def test_episodes_come_before_what_is_known_of_the_machinery():
     names = ["policy_lag", "episode_return_policy_0", "mine", "episode_length_policy_0", "fps"]
     session = Session(0.0, run={"history": {name: [[1.0, 1.0]] for name in names}})
-    assert [*make_report("run", session, None).history] == [names[4], names[1], names[3], names[0], names[2]]
+    assert [*make_report("run", session, None).history] == [names[1], names[3], names[4], names[0], names[2]]
 
 
 def test_names_that_others_have_given_are_text_in_the_page():

@@ -1,0 +1,52 @@
+"""Owns how long a connection may take to say what it wants: who opens many and says nothing keeps nobody else out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["Connection"]
+
+_MOST_OPEN = 500  # fewer than the files that a process may have open where nobody has changed that
+_PATIENCE_S = 10.0
+_OWED = (h11.IDLE, h11.SEND_BODY)  # of a request: its head, its body
+
+
+class Connection(H11Protocol):  # type: ignore[misc,unused-ignore]  # of any type where uvicorn is not installed
+    """A connection that is closed if a request is not whole in time, or sooner if others are waiting for its place."""
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override,unused-ignore]
+        """Begin to wait for a request; where there are too many, who has kept the server waiting longest goes."""
+        super().connection_made(transport)
+        self._wait_for_request()
+        if len(self.connections) > _MOST_OPEN:
+            others = (each for each in self.connections if isinstance(each, Connection))
+            waiting = {each._patience.when(): each for each in others if each._patience is not None}
+            longest = waiting[min(waiting)]
+            longest._stop_waiting()  # it is not chosen again before it is gone
+            longest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        super().connection_lost(exc)
+        self._stop_waiting()
+
+    def handle_events(self) -> None:
+        """Take what has come."""
+        super().handle_events()
+        self._wait_for_request()
+
+    def _wait_for_request(self) -> None:
+        if self.conn.their_state not in _OWED:
+            self._stop_waiting()
+        elif self._patience is None:
+            self._patience = self.loop.call_later(_PATIENCE_S, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
