@@ -14,13 +14,13 @@ class OnlyDLPack:
     """Nothing but memory that can be had through DLPack, as of a simulator of whatever make."""
 
     def __init__(self, array: np.ndarray) -> None:
-        self._array = array
+        self.array = array
 
     def __dlpack__(self, **keywords: Any) -> Any:
-        return self._array.__dlpack__(**keywords)
+        return self.array.__dlpack__(**keywords)
 
     def __dlpack_device__(self) -> Any:
-        return self._array.__dlpack_device__()
+        return self.array.__dlpack_device__()
 
 
 SPEAKS = {"numpy": np.asarray, "torch": torch.from_numpy, "DLPack": OnlyDLPack}
@@ -158,12 +158,13 @@ class ActingVector(CountingVector):
     Args:
         action_space: of one member.
         speaks: as of the base.
+        options: others of the base.
     """
 
-    def __init__(self, action_space: spaces.Space[Any], speaks: str = "numpy") -> None:
+    def __init__(self, action_space: spaces.Space[Any], speaks: str = "numpy", **options: Any) -> None:
         self.action_space = action_space
         self.received: list[Any] = []
-        super().__init__(speaks=speaks)
+        super().__init__(speaks=speaks, **options)
 
     def step(self, actions: Any) -> tuple[Any, ...]:
         self.received.append(actions)

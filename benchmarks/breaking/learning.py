@@ -210,4 +210,18 @@ LEARNING = (
         "        self._next_frames += self._options.every_frames\n",
         ("tests/components/test_evaluation.py",),
     ),
+    Breakage(
+        "infos that a vector has changed by then are read at the end of a rollout",
+        "sample_profiler/envs/vectors/tensor_step.py",
+        "return [_copies(infos_of_members(info)) if info else {} for info in self.infos]",
+        "return self.infos",
+        ("tests/envs/test_foreign_vectors.py",),
+    ),
+    Breakage(
+        "a vector that tells what episodes led to is taken for one that begins anew with the next step",
+        "sample_profiler/envs/vector.py",
+        "if not self._says_when and tells_finals(infos):",
+        "if self._says_when and tells_finals(infos):",
+        ("tests/envs/test_foreign_vectors.py",),
+    ),
 )

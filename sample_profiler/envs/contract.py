@@ -52,6 +52,7 @@ __all__ = [
     "EnvPlacement",
     "EnvSpec",
     "check_begun_episodes",
+    "check_reset_pair",
     "check_reset_result",
     "check_step_result",
     "describe_range",
@@ -154,13 +155,22 @@ def check_reset_result(result: Any, spec: EnvSpec, name: str) -> None:
     Raises:
         EnvContractError: Not a pair of observation and info, or an observation that is not of its space.
     """
+    check_reset_pair(result, name)
+    _check_observations(result[0], spec, f"environment {name}: reset()")
+    _check_infos(result[1], spec, f"environment {name}: reset()")
+
+
+def check_reset_pair(result: Any, name: str) -> None:
+    """Check that what ``reset`` returned is a pair; arguments as of :func:`check_reset_result`.
+
+    Raises:
+        EnvContractError: It is none.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         raise EnvContractError(
             f"environment {name}: reset() returned {_describe(result)}; it returns (observation, info): an environment "
             "written for gym before 0.26 needs to be adapted"
         )
-    _check_observations(result[0], spec, f"environment {name}: reset()")
-    _check_infos(result[1], spec, f"environment {name}: reset()")
 
 
 def check_step_result(result: Any, spec: EnvSpec, name: str) -> None:
@@ -424,4 +434,4 @@ def _describe(value: Any) -> str:
     """Say what a value is without printing all of it."""
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
-    return f"{value!r:.60} of type {type(value).__name__}"
+    return f"{' '.join(repr(value).split()):.60} of type {type(value).__name__}"

@@ -23,7 +23,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from sample_profiler.envs.contract import name_of_env
+from sample_profiler.envs.contract import check_reset_pair, name_of_env
+from sample_profiler.envs.vectors.ends import check_infos, read_autoreset, tells_finals, with_named_finals
 from sample_profiler.envs.vectors.host_arrays import (
     as_host_array,
     as_host_arrays,
@@ -31,9 +32,11 @@ from sample_profiler.envs.vectors.host_arrays import (
     find_tensor,
     like_tensor,
 )
+from sample_profiler.envs.vectors.row_bounds import find_row_bounds
 from sample_profiler.envs.vectors.vector_step import VectorStep, find_inactive
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling import get_timing
+from sample_profiler.spaces import is_nested
 from sample_profiler.vocabulary import SIMULATE
 
 if TYPE_CHECKING:
@@ -60,8 +63,8 @@ class VectorAgents:
     """Members of a vector: as arrays, and as agents, by the contract of several agents with :meth:`begin_episodes`.
 
     Members that begin anew within the step that ended their episode tell the final observation in the infos, under
-    ``final_obs`` or ``final_observation``; without, the observation before it stands for it. Where they begin anew with
-    the next step, whose action they ignore, that step is inactive: it is not trained on.
+    ``final_obs`` or ``final_observation``, batched or one by one; without, the observation before it stands for it.
+    Where they begin anew with the next step, whose action they ignore, that step is inactive: it is not trained on.
 
     Whoever begins with :meth:`reset_all` and :meth:`first_arrays` goes on with :meth:`step_arrays` and
     :meth:`begin_arrays`; where :meth:`find_device` says so, with :meth:`first_tensors` and :meth:`step_tensors`.
@@ -85,7 +88,7 @@ class VectorAgents:
             name: Its name in error messages; by default what it calls itself.
 
         Raises:
-            EnvContractError: It does not say how many members it has.
+            EnvContractError: It does not say how many members it has, or nothing known of when they begin anew.
         """
         name = name or name_of_env(env)
         self._env = env
@@ -93,9 +96,12 @@ class VectorAgents:
         self.observation_space = getattr(env, "single_observation_space", None) or env.observation_space
         self.action_space = getattr(env, "single_action_space", None) or env.action_space
         self.metadata = getattr(env, "metadata", None) or {}
-        # gymnasium's vectors say when members begin anew; simulators do so within the step that ended an episode.
-        usual = AutoresetMode.NEXT_STEP if isinstance(env, VectorEnv) else AutoresetMode.SAME_STEP
-        self._autoreset = self.metadata.get("autoreset_mode", usual)
+        self._row_bounds = find_row_bounds(getattr(env, "action_space", None), self.action_space, self.num_agents)
+        told = read_autoreset(self.metadata, name)
+        # gymnasium's vectors begin anew with the next step; simulators do so within the step that ended an episode.
+        self._autoreset = told or (AutoresetMode.NEXT_STEP if isinstance(env, VectorEnv) else AutoresetMode.SAME_STEP)
+        self._says_when = told is not None
+        self._has_tuples = is_nested(self.observation_space)
         self._batched_observations = batch_space(self.observation_space, self.num_agents)
         self._observations: Any = None  # the latest, as the vector returned them
         self._latest: list[Any] = []  # a copy of them, one by one
@@ -151,11 +157,13 @@ class VectorAgents:
         if foreign is None or not begins_itself or self._are_by_member(observations) or self._takes_lists:
             return None
         # Only who has tensors needs torch.
-        from sample_profiler.envs.vectors.action_tensors import tensor_converter
+        from sample_profiler.envs.vectors.action_tensors import clipping_rows, tensor_converter
         from sample_profiler.envs.vectors.tensor_step import as_tensor
 
         self.device = as_tensor(foreign).device
         self._from_tensor = tensor_converter(self.action_space, self.device)
+        if self._row_bounds is not None:
+            self._from_tensor = clipping_rows(self._from_tensor, self._row_bounds, self.device)
         return self.device
 
     def first_tensors(self) -> tuple[Any, npt.NDArray[np.bool_] | bool]:
@@ -184,6 +192,7 @@ class VectorAgents:
             values[:, 0] if values.shape == (self.num_agents, 1) else values
             for values in (rewards, as_flags(terminated), as_flags(truncated))
         )
+        infos = self._read_infos(infos)
         return TensorStep(observations, rewards, terminated, truncated, infos, self._autoreset)
 
     def result_as_lists(self) -> Any:
@@ -217,8 +226,9 @@ class VectorAgents:
 
     def render(self) -> Any:
         """Return what the first member renders."""
-        frames = self._env.render()
-        return frames[0] if isinstance(frames, tuple | list) and frames else frames
+        frames = as_host_arrays(self._env.render())
+        are_several = isinstance(frames, tuple | list) or np.ndim(frames) == 4
+        return frames[0] if are_several and len(frames) else frames
 
     def close(self) -> None:
         """End the vector, if there is anything to end."""
@@ -233,13 +243,20 @@ class VectorAgents:
 
     def _reset(self, **keywords: Any) -> Any:
         """Reset the vector, note what it observes, and return its infos."""
-        self._result = observations, infos = self._env.reset(**keywords)
-        self._may_be_agents = self._are_by_member(observations) and "autoreset_mode" not in self.metadata
+        self._result = observations, infos = self._reset_env(**keywords)
+        self._may_be_agents = self._are_by_member(observations) and not self._says_when
         self._tensor = find_tensor(observations)
         self._observations = as_host_arrays(observations)
         return infos
 
+    def _reset_env(self, **keywords: Any) -> Any:
+        result = self._env.reset(**keywords)
+        check_reset_pair(result, self._name)
+        return result
+
     def _step(self, actions: Any) -> Any:
+        if self._row_bounds is not None:
+            actions = np.clip(actions, *self._row_bounds)
         return self._read(self._env.step(like_tensor(actions, self._tensor)))
 
     def _read(self, result: Any) -> Any:
@@ -247,6 +264,7 @@ class VectorAgents:
         if not isinstance(result, tuple) or len(result) != 5:
             return result
         observations, rewards, terminated, truncated, infos = result
+        infos = self._read_infos(infos)
         self._observations = as_host_arrays(observations)
         rewards, terminated, truncated = map(self._by_member, (rewards, terminated, truncated))
         terminated, truncated = map(_as_flags, (terminated, truncated))
@@ -254,6 +272,13 @@ class VectorAgents:
         if self._may_be_agents and len(ended) < self.num_agents:
             self._check_goes_on(ended, infos)
         return VectorStep(self._observations, rewards, terminated, truncated, infos, self._autoreset, ended)
+
+    def _read_infos(self, infos: Any) -> Any:
+        """Return infos of a step, and note what they show of when members begin anew, if nothing else says when."""
+        check_infos(infos, self.num_agents, self._name)
+        if not self._says_when and tells_finals(infos):
+            self._autoreset = AutoresetMode.SAME_STEP
+        return with_named_finals(infos) if self._has_tuples else infos
 
     def _begin(self, members: Sequence[int] | npt.NDArray[np.intp]) -> bool:
         """Have members begin anew that do not do so by themselves; return whether there is anything new to see."""
@@ -264,7 +289,7 @@ class VectorAgents:
             return False
         mask = np.zeros(self.num_agents, dtype=np.bool_)
         mask[np.asarray(members)] = True
-        observations, _ = self._env.reset(options={"reset_mask": mask})
+        observations, _ = self._reset_env(options={"reset_mask": mask})
         self._observations = as_host_arrays(observations)
         return True
 
@@ -306,6 +331,11 @@ class VectorAgents:
     def _split(self, observations: Any) -> list[Any]:
         if self._are_by_member(observations):
             return list(copy.deepcopy(observations))
+        if isinstance(observations, Mapping) and not isinstance(self.observation_space, spaces.Dict):
+            raise EnvContractError(
+                f"environment {self._name} returned a dictionary of {sorted(map(str, observations))} as observations; "
+                f"observation_space is {self.observation_space}: return what is of it, or give it the Dict"
+            )
         # Copied: the vector may write the next observations where these are.
         observations = copy.deepcopy(observations)
         try:

@@ -11,7 +11,8 @@ flag of all ends and, in the infos, ``time_outs``: which of these were cut off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -56,19 +57,16 @@ class IsaacLabVector:
         space = _space_of_member(env, inner, "observation_space")
         self._group = group
         if isinstance(space, spaces.Dict):
-            self._group = group or next((name for name in _GROUPS if name in space.spaces), None)
-            if self._group not in space.spaces:
-                raise EnvContractError(
-                    f"{type(inner).__name__} has the observations {sorted(space.spaces)}, and none called "
-                    f"{group or 'policy or obs'}: say which the policy sees (group)"
-                )
+            self._group = _find_group(space.spaces, group, type(inner).__name__)
             space = space[self._group]
         self.observation_space: gymnasium.Space[Any] = space
         self.action_space = _space_of_member(env, inner, "action_space")
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode everywhere."""
-        result = self._env.reset() if seed is None else self._env.reset(seed=seed)
+        # Tasks of Isaac Gym take none: their simulator has had it when it was made.
+        keywords = {"seed": seed} if seed is not None and _takes_seed(self._env.reset) else {}
+        result = self._env.reset(**keywords)
         observations = result[0] if isinstance(result, tuple) else result
         return self._seen(observations), {}
 
@@ -91,7 +89,34 @@ class IsaacLabVector:
         self._env.close()
 
     def _seen(self, observations: Any) -> Any:
-        return observations[self._group] if isinstance(observations, Mapping) else observations
+        if not isinstance(observations, Mapping):
+            return observations
+        if self._group is None:  # of a simulator that has the space of what the policy sees alone, as Isaac Gym's
+            self._group = _find_group(observations, None, type(self._env).__name__)
+        return observations[self._group]
+
+
+def _takes_seed(reset: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(reset).bind(seed=0)
+    except TypeError:
+        return False
+    return True
+
+
+def _find_group(groups: Mapping[str, Any], wanted: str | None, name: str) -> str:
+    """Return the group of observations that the policy sees.
+
+    Raises:
+        EnvContractError: There is no such group.
+    """
+    found = wanted or next((each for each in _GROUPS if each in groups), None)
+    if found is None or found not in groups:
+        raise EnvContractError(
+            f"{name} has the observations {sorted(groups)}, and none called {wanted or 'policy or obs'}: say which the "
+            "policy sees (group)"
+        )
+    return found
 
 
 def _space_of_member(env: Any, inner: Any, which: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.components.vector_runs import make_vector_run as make_vector_run
 from tests.small_runs import _restore_timing as _restore_timing
 from tests.small_runs import make_blueprint as make_blueprint
 from tests.small_runs import make_component as make_component

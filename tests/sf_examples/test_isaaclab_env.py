@@ -49,7 +49,7 @@ class Lab(gymnasium.Env):
 
 
 class Gym(Lab):
-    """The same with one flag of all ends, numbers for flags, and time_outs in the infos."""
+    """The same with one flag of all ends, numbers for flags, and time_outs in the infos; nobody gives it a seed."""
 
     single_observation_space = spaces.Dict({"obs": spaces.Box(-9, 9, (2,), np.float32)})
 
@@ -63,16 +63,23 @@ class Gym(Lab):
         return {"obs": self.policy}, rewards, ended, infos | {"time_outs": truncated.float()}
 
 
+class Task(Gym):
+    """The same with the space of what the policy sees alone, and beside it what a critic sees."""
+
+    single_observation_space = spaces.Box(-9, 9, (2,), np.float32)
+
+    def reset(self):
+        return super().reset() | {"states": torch.zeros(3, 5)}
+
+
 def as_agents(env, **options):
     vector = VectorAgents(IsaacLabVector(env, **options), "lab")
     return AgentsEnv(lambda: vector, inspect_env(vector, "lab"), "lab", 0, seed=5)
 
 
-@pytest.mark.parametrize("make", [Lab, Gym])
+@pytest.mark.parametrize("make", [Lab, Gym, Task])
 def test_members_step_as_arrays_without_a_copy(make):
     lab = make()
-    if make is Gym:
-        lab.reset = lambda seed=None: Gym.reset(lab)
     env = as_agents(lab)
     assert env.num_agents == 3
     observations, inactive = env.reset_arrays()
@@ -100,6 +107,17 @@ def test_the_policy_may_see_another_group():
     assert env.reset_arrays()[0]["obs"].shape == (3, 5)
     with pytest.raises(EnvContractError, match=r"Lab has the observations \['critic', 'policy'\], and none called rgb"):
         IsaacLabVector(Lab(), "rgb")
+
+
+def test_a_simulator_may_have_no_group_that_the_policy_is_known_to_see():
+    class Strange(Task):
+        def reset(self):
+            return {"states": torch.zeros(3, 5)}
+
+    with pytest.raises(
+        EnvContractError, match=r"Strange has the observations \['states'\], and none called policy or obs"
+    ):
+        as_agents(Strange()).reset_arrays()
 
 
 def test_members_may_begin_anew_with_the_next_step():

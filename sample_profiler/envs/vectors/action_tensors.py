@@ -11,9 +11,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from sample_profiler.envs.vectors.row_bounds import Bounds
 from sample_profiler.spaces import action_width
 
-__all__ = ["tensor_converter"]
+__all__ = ["clipping_rows", "tensor_converter"]
 
 
 def tensor_converter(space: gymnasium.Space[Any], device: torch.device) -> Callable[[Tensor], Any]:
@@ -47,3 +48,15 @@ def tensor_converter(space: gymnasium.Space[Any], device: torch.device) -> Calla
         return lambda actions: actions.to(dtype).clamp(low, high).view(-1, *shape)
     starts = torch.from_numpy(np.ravel(getattr(space, "start", 0))).to(device)
     return lambda actions: (actions + starts).to(dtype).view(-1, *shape)
+
+
+def clipping_rows(convert: Callable[[Tensor], Any], bounds: Bounds, device: torch.device) -> Callable[[Tensor], Any]:
+    """Return what does what `convert` does, and clips what came out for each member of a vector to its own bounds.
+
+    Args:
+        convert: From `tensor_converter`, of a Box.
+        bounds: Of all members.
+        device: Where the tensors are.
+    """
+    low, high = (torch.from_numpy(bound).to(device) for bound in bounds)
+    return lambda actions: convert(actions).clamp(low, high)

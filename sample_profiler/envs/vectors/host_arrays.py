@@ -27,7 +27,8 @@ def as_host_array(values: Any) -> npt.NDArray[Any]:
     if isinstance(values, np.ndarray):
         return values
     if _is_tensor(values):
-        array: npt.NDArray[Any] = values.detach().cpu().numpy()
+        tensor = values.detach().cpu()
+        array: npt.NDArray[Any] = (tensor.float() if tensor.dtype == sys.modules["torch"].bfloat16 else tensor).numpy()
         return array
     place = getattr(values, "__dlpack_device__", None)
     if place is None:

@@ -16,7 +16,8 @@ from gymnasium.vector import AutoresetMode
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from sample_profiler.envs.vectors.vector_step import FINAL_OBSERVATION_KEYS, IS_ACTIVE_KEY, infos_of_members
+from sample_profiler.envs.vectors.ends import FINAL_OBSERVATION_KEYS
+from sample_profiler.envs.vectors.vector_step import IS_ACTIVE_KEY, infos_of_members
 
 __all__ = ["TensorStep", "as_flags", "as_tensor", "like_foreign"]
 
@@ -32,9 +33,11 @@ def as_tensor(values: Any, device: torch.device | None = None) -> Tensor:
         if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray | np.generic):
             values = from_dlpack(values)
         else:
-            array = np.asarray(values)
-            values = torch.from_numpy(array if array.flags.writeable else array.copy())
+            # What PyTorch takes: it knows no arrays that run backwards, and none that must not be written to.
+            values = torch.from_numpy(np.require(values, requirements=["C", "W"]))
     tensor: Tensor = values.detach()
+    if tensor.dtype == torch.bfloat16:  # which NumPy does not know
+        tensor = tensor.float()
     # Only what comes to the host is waited for: its memory is read at once.
     return tensor if device is None else tensor.to(device, non_blocking=device.type != "cpu")
 
@@ -113,13 +116,13 @@ class TensorStep:
             return None, None
         members = as_tensor([member for member, _ in pairs], device)
         is_told = torch.zeros(len(self.rewards), dtype=torch.bool, device=device).index_fill(0, members, True)
-        return _spread([final for _, final in pairs], members, len(self.rewards)), is_told
+        return _spread([final for _, final in pairs], self.observations, members, len(self.rewards)), is_told
 
     def kept_infos(self) -> Any:
         """Return what infos say of members that somebody wants to know when their episode has ended: copies."""
-        if not isinstance(self.infos, Mapping):
-            return self.infos
-        return _copies(infos_of_members(self.infos))
+        if isinstance(self.infos, Mapping):
+            return _copies(infos_of_members(self.infos))
+        return [_copies(infos_of_members(info)) if info else {} for info in self.infos]
 
 
 def _is_of_members(finals: Any) -> bool:
@@ -127,10 +130,12 @@ def _is_of_members(finals: Any) -> bool:
     return isinstance(finals, list | tuple) or (isinstance(finals, np.ndarray) and finals.dtype == object)
 
 
-def _spread(finals: list[Any], members: Tensor, num_members: int) -> Any:
-    """Return a batch in which members have these observations, and others zeros."""
-    if isinstance(finals[0], Mapping):
-        return {key: _spread([final[key] for final in finals], members, num_members) for key in finals[0]}
+def _spread(finals: list[Any], batch: Any, members: Tensor, num_members: int) -> Any:
+    """Return a batch, as the given one, in which members have these observations, and others zeros."""
+    if isinstance(batch, Mapping | tuple):
+        entries = dict(batch.items() if isinstance(batch, Mapping) else enumerate(batch))
+        parts = {k: _spread([final[k] for final in finals], v, members, num_members) for k, v in entries.items()}
+        return parts if isinstance(batch, Mapping) else tuple(parts.values())
     rows = torch.stack([as_tensor(final, members.device) for final in finals])
     return rows.new_zeros(num_members, *rows.shape[1:]).index_copy(0, members, rows)
 
@@ -150,6 +155,10 @@ def _find_inactive(infos: Any, device: torch.device) -> Tensor | None:
 def _copies(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {key: _copies(value) for key, value in values.items()}
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = values.tolist()
+    if isinstance(values, list | tuple):
+        return [_copies(value) for value in values]
     if isinstance(values, np.ndarray):
         return values.copy()
     if not isinstance(values, Tensor) and hasattr(values, "__dlpack__"):

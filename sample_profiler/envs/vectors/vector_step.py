@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
+from sample_profiler.envs.vectors.ends import FINAL_OBSERVATION_KEYS
 from sample_profiler.envs.vectors.host_arrays import as_host_array, as_host_arrays
 
-__all__ = ["FINAL_OBSERVATION_KEYS", "IS_ACTIVE_KEY", "VectorStep", "find_inactive", "infos_of_members"]
+__all__ = ["IS_ACTIVE_KEY", "VectorStep", "find_inactive", "infos_of_members"]
 
-FINAL_OBSERVATION_KEYS = ("final_obs", "final_observation")
 IS_ACTIVE_KEY = "is_active"
 _FINAL_INFO_KEY = "final_info"
 _OF_MEMBERS = ("episode_extra_stats", "true_objective", IS_ACTIVE_KEY)
@@ -62,8 +62,8 @@ class VectorStep:
         members = self.ended.tolist()
         if isinstance(self.infos, Mapping):
             own = as_host_arrays(infos_of_members(self.infos))
-            final = own.pop(_FINAL_INFO_KEY, None) or {}
-            told = [{**_entries_of(own, member), **_entries_of(final, member)} for member in members]
+            final = own.pop(_FINAL_INFO_KEY, None)
+            told = [{**_entries_of(own, member), **_last_info(final, member)} for member in members]
         else:
             told = [dict(self.infos[member]) for member in members]
         if self.autoreset is AutoresetMode.NEXT_STEP:
@@ -130,6 +130,14 @@ def _entries_of(infos: Mapping[str, Any], member: int) -> dict[str, Any]:
         for key, value in infos.items()
         if not key.startswith("_") and (f"_{key}" not in infos or infos[f"_{key}"][member])
     }
+
+
+def _last_info(infos: Any, member: int) -> Mapping[str, Any]:
+    """Return the last info of a member's episode: its part of a dictionary of arrays, or of a list; empty: none."""
+    if infos is None or isinstance(infos, Mapping):
+        return _entries_of(infos or {}, member)
+    last: Mapping[str, Any] | None = infos[member]
+    return last or {}
 
 
 def _pick(values: Any, member: int) -> Any:
