@@ -2,10 +2,10 @@
 
 The nodes of the cluster of Ray are all on this machine: the run's own, and others with room for an actor each, of which
 one may be spare. The run is CartPole. When all its actors sample, something befalls it; then all of them have to sample
-again, and what they make to be trained on, within 30 s. A node that was frozen for 30 s has so long from when it goes
-on; the run has to train on meanwhile. Where the Learner or the Runner is killed, the run and all its actors have to be
-gone within 30 s, and the next start has to go on from the newest checkpoint. In the end mean returns have to reach the
-threshold, and Ctrl+C has to end everything.
+again within 30 s, and bring what they make. A node that was frozen for 30 s has so long from when it goes on; the run
+has to train on meanwhile. Where the Learner or the Runner is killed, the run and all its actors have to be gone within
+30 s, and the next start has to go on from the newest checkpoint. In the end mean returns have to reach the threshold,
+and Ctrl+C has to end everything.
 
 Every case adds a line to the results as soon as its outcome is known; those that are there are not made again. Exit
 status 0: all are there, without problems; 1: some have problems; 3: none has, but some are not there yet.
@@ -46,6 +46,8 @@ LAYOUTS = {"1 actor": (1, 0), "1 actor, 1 spare node": (1, 1), "2 actors": (2, 0
 
 FAULTS = ("actor", "raylet", "node", "frozen", "RemoteSampler", "Learner_0", "Runner", "own raylet")
 """What is killed, or, of a node, frozen; the last one comes last in a run, since its own node is not renewed."""
+
+_TIMES = ("noticed", "back", "brought")
 
 END = "end"  # of a run, as a case
 ENDING = ("Learner_0", "Runner")
@@ -93,7 +95,8 @@ class Case:
         plan: what befell the run.
         after_s: when, from the moment when all actors sampled.
         noticed_s: until the loss was told; None: nothing was.
-        back_s: until all actors sampled and brought something again, or the run had ended.
+        back_s: until all actors sampled again, or the run had ended.
+        brought_s: until as many datasets of theirs as there are actors had been brought.
         saved: optimizer steps that were in a checkpoint before the run was ended.
         begun: optimizer steps that the next start has gone on from.
         mean_return: the highest that was reached, of an end.
@@ -105,6 +108,7 @@ class Case:
     after_s: float = 0.0
     noticed_s: float | None = None
     back_s: float | None = None
+    brought_s: float | None = None
     saved: int | None = None
     begun: int | None = None
     mean_return: float | None = None
@@ -215,17 +219,17 @@ class BrokenRun:
             node.send(signal.SIGCONT)
 
     def _go_on(self, case: Case, num_lost: int, begin_s: float) -> None:
-        """Wait until all actors sample that were lost, and bring something."""
+        """Wait until all actors sample, those that were lost, too, and bring something."""
         if case.plan.fault != "frozen":
             self._wait(lambda: self._num_lost() > num_lost, _PATIENCE_S, "the loss is noticed")
             case.noticed_s = time.monotonic() - begin_s
         self._wait(self._is_whole, _PATIENCE_S, "all actors sample again")
-        brought = count_brought(self._live)
-        enough = brought + 2 * self._num_actors
-        self._wait(lambda: count_brought(self._live) >= enough, _PATIENCE_S, "what they sample is brought")
         case.back_s = time.monotonic() - begin_s
         if case.back_s > LIMIT_S:
             case.problems.append(f"late: it took {case.back_s:.0f} s")
+        enough = count_brought(self._live) + self._num_actors
+        self._wait(lambda: count_brought(self._live) >= enough, _PATIENCE_S, "what they sample is brought")
+        case.brought_s = time.monotonic() - begin_s
         self._nodes.renew()  # a node that was frozen may have been given up
 
     def _end_by(self, case: Case) -> None:
@@ -338,7 +342,7 @@ def choose(wanted: Sequence[Plan], lines: Sequence[dict[str, Any]]) -> list[list
 
 def describe(line: dict[str, Any]) -> str:
     """Return what came of one case in words."""
-    seen = [f"{name} after {line[f'{name}_s']:.1f} s" for name in ("noticed", "back") if line[f"{name}_s"] is not None]
+    seen = [f"{name} after {line[f'{name}_s']:.1f} s" for name in _TIMES if line[f"{name}_s"] is not None]
     problems = [f"\n  {problem}" for problem in line["problems"]]
     begin = f"{line['layout']}, {line['fault']}, {line['number']}: "
     return begin + ", ".join([*seen, "FAILED" if problems else "as it has to be"]) + "".join(problems)

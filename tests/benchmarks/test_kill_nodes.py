@@ -31,7 +31,7 @@ def runs(monkeypatch):
             befallen[-1][1].append(plan.fault)
             if plan in problems:
                 return Case(plan, problems=["left over: 17 raylet"], output="the end")
-            return Case(plan, after_s=1.0, noticed_s=2.0, back_s=9.0)
+            return Case(plan, after_s=1.0, noticed_s=2.0, back_s=9.0, brought_s=11.0)
 
     monkeypatch.setattr(kill_nodes, "BrokenRun", Run)
     return befallen, problems
@@ -62,7 +62,7 @@ def test_each_case_is_a_line_and_only_missing_ones_are_made(runs, tmp_path, caps
     lines = path.read_text().splitlines()
     assert all(json.loads(line)["commit"] and json.loads(line)["back_s"] == 9.0 for line in lines)
     output = capsys.readouterr().out
-    assert "1 actor, actor, 0: noticed after 2.0 s, back after 9.0 s, as it has to be" in output
+    assert "1 actor, actor, 0: noticed after 2.0 s, back after 9.0 s, brought after 11.0 s, as it has to be" in output
     assert "actor: 2 times, 0 with problems; 9.0 to 9.0 s" in output and "no case has problems" in output
     path.write_text("\n".join(lines[:4]) + "\n" + lines[4][:20])  # as a kill leaves it
     befallen.clear()
