@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["make_remote_sampler"]
 
 _JOIN_S = 120.0
+_REJOIN_S = 120.0  # for which a cluster that was lost is waited for
 _SEED_GROUPS = 1000  # apart from the kinds of seeds of components
 
 
@@ -49,8 +50,9 @@ def make_remote_sampler(blueprint: Blueprint, attempt: int, reports: Reports) ->
     )
     # No two starts of a run sample the same episodes, nor who takes the place of a lost one.
     seeded = replace(config, run=replace(config.run, seed=derive_seed(blueprint.seed, _SEED_GROUPS, attempt)))
-    with timing.add_time("join_cluster"), Pulse(REMOTE_SAMPLER, reports).beating(_JOIN_S):
-        groups = RemoteGroups(seeded, order, spares_own_node=True)
+    patience_s = _REJOIN_S if attempt else 0.0
+    with timing.add_time("join_cluster"), Pulse(REMOTE_SAMPLER, reports).beating(_JOIN_S + patience_s):
+        groups = RemoteGroups(seeded, order, spares_own_node=True, patience_s=patience_s)
     return RemoteSampler(
         worker=worker,
         dataset_slots=plan.dataset_slots,

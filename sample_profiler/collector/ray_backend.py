@@ -79,7 +79,7 @@ class RayBackend:
         asked = None if is_async else set(range(len(self._groups)))
         num_parts = 1 if asked is None else len(asked)
         while len(self._batches) < num_parts:
-            self._groups.ask(asked, waits=not is_async)
+            self._groups.ask(asked, of_latest=not is_async)
             self._take(asked)
         batch = _joined([self._batches.popleft() for _ in range(num_parts)])
         if is_async:

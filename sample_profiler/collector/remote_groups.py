@@ -33,6 +33,7 @@ _PATIENCE_S = 0.25  # that an actor has with a batch before weights and commands
 _END_S = 30.0  # for actors to end in order
 _WINDOW_S = 3600.0
 _TOLD_S = 30.0
+_AWAY_S = 5.0  # more between two looks was no silence of others
 
 
 @dataclass
@@ -82,6 +83,7 @@ class RemoteGroups:
         config: of all of them.
         order: what each is to be, but for its seed.
         spares_own_node: whether the node of this process is used only where there is no room on others.
+        patience_s: for which a cluster that has lost something is waited for; 0: it has to be there, with enough room.
 
     Attributes:
         order: what those are to be that are started from now on.
@@ -90,7 +92,7 @@ class RemoteGroups:
         ConfigError: Ray is missing, there is no such cluster, or it has no room.
     """
 
-    def __init__(self, config: Config, order: GroupOrder, *, spares_own_node: bool) -> None:
+    def __init__(self, config: Config, order: GroupOrder, *, spares_own_node: bool, patience_s: float = 0.0) -> None:
         self._ray = import_ray()
         self._config = config
         self.order = order
@@ -98,7 +100,8 @@ class RemoteGroups:
         self._version = -1
         self._frames = 0
         self._losses_s: deque[float] = deque()
-        self._owns_cluster = join_cluster(self._ray, config)
+        self._looked_s = time.monotonic()
+        self._owns_cluster = join_cluster(self._ray, config, patience_s)
         self._own_nodes = {self._ray.get_runtime_context().get_node_id()} if spares_own_node else set()
         self._places = Places(self._ray, num_reserved_cpus(config), self._own_nodes)
         self._groups: deque[_Group] = deque()  # the next to be looked at first
@@ -146,16 +149,16 @@ class RemoteGroups:
         for group in self._groups:
             self._send_weights(group)
 
-    def ask(self, indices: Collection[int] | None = None, *, waits: bool = False) -> None:
+    def ask(self, indices: Collection[int] | None = None, *, of_latest: bool = False) -> None:
         """Ask groups for batches that have nothing else to do.
 
         Args:
             indices: of the groups; None: all.
-            waits: whether they are to have the latest weights first.
+            of_latest: whether they are to have the latest weights first.
         """
         for group in self._groups:
             if group.pending is None and (indices is None or group.index in indices):
-                self._send_weights(group, waits=waits)
+                self._send_weights(group, is_needed=of_latest)
                 group.pending, group.asked_s = group.actor.collect.remote(_PATIENCE_S), time.monotonic()
 
     def take(self, timeout_s: float) -> list[tuple[int, GroupAnswer]]:
@@ -229,7 +232,7 @@ class RemoteGroups:
         """Make an actor and tell it what to be; whether there is room for it, and how it goes, is found out later."""
         config, ray = self._config, self._ray
         node = node or self._find_place()
-        self._places.count(node, 1)
+        self._places.add(node)
         place = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True) if node else "SPREAD"
         run = replace(config.run, seed=derive_seed(config.run.seed or 0, index, num_lost))
         order = replace(self.order, config=replace(self.order.config, run=run))
@@ -237,13 +240,11 @@ class RemoteGroups:
         placing, pending = actor.__ray_ready__.remote(), actor.begin.remote(order)
         return _Group(index, actor, node, pending, time.monotonic(), placing, num_lost=num_lost)
 
-    def _send_weights(self, group: _Group, *, waits: bool = False) -> None:
+    def _send_weights(self, group: _Group, *, is_needed: bool = False) -> None:
         if group.components is None or group.version == self._version:
             return
-        if group.publishing is not None:
-            arrived, _ = self._ray.wait([group.publishing], timeout=None if waits else 0)
-            if not arrived:
-                return
+        if group.publishing is not None and not is_needed and not self._answered([group.publishing]):
+            return
         group.publishing = group.actor.publish.remote(self._weights, self._version, self._frames)
         group.version = self._version
 
@@ -257,10 +258,12 @@ class RemoteGroups:
             return None
         if isinstance(said, GroupBegun):
             group.components, group.node = said.components, said.node
+            logger.info("Actor %d samples on node %s", group.index, group.node)
             return None
         return said
 
     def _look_for_silent(self) -> None:
+        self._note_absence()
         self._note_placed()
         now_s, limit_s = time.monotonic(), self._config.faults.hang_timeout + _PATIENCE_S
         # Who has room and begins loads libraries and makes environments, as all others may at the moment.
@@ -280,6 +283,14 @@ class RemoteGroups:
             elif group.pending not in answered and not self._config.sampling.serial_mode:
                 self._ray.kill(group.actor)
                 self._replace(group, f"it gave no sign of life for {silent_s:.0f} s")
+
+    def _note_absence(self) -> None:
+        """Let no time count as silence in which this process was away itself, as with a machine that is paused."""
+        now_s = time.monotonic()
+        away_s = max(0.0, now_s - self._looked_s - _AWAY_S)
+        self._looked_s = now_s
+        for group in self._groups:
+            group.asked_s = min(now_s, group.asked_s + away_s)
 
     def _note_placed(self) -> None:
         """See who has got room: the time that it takes to begin counts from then on."""
@@ -315,7 +326,7 @@ class RemoteGroups:
         logger.warning("Actor %d is lost: %s. Another one takes its place, and begins new episodes", group.index, why)
         place = self._groups.index(group)
         self._groups.remove(group)
-        self._places.count(group.node, -1)
+        self._places.lose(group.node)
         self._groups.insert(place, self._start(group.index, group.num_lost + 1))
 
     def _get(self, group: _Group, answer: Any, timeout_s: float | None = None) -> Any:

@@ -15,15 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.remote_runs import count_brought, find_actors, is_alive
 from harness.runs import CARTPOLE, SMALL, LiveRun, running
-from sample_profiler.errors import SessionError
-from sample_profiler.profiling.session.session import read_live
-from sample_profiler.profiling.tree.tree import TreeNode
 
 pytestmark = [pytest.mark.whole_run, pytest.mark.alone]
 
 REMOTE = ("--backend=ray", "--ray_actors=1", "--ray_actor_cpus=1", "--device=cpu")
-ACTOR = "ray::SamplingGroup"
 
 
 def command(folder: Path, *flags: str) -> list[str]:
@@ -36,7 +33,7 @@ def live(tmp_path: Path) -> Iterator[LiveRun]:
     pytest.importorskip("ray")
     words = command(tmp_path, "--train_for_env_steps=100000000", "--save_every_sec=1", "--hang_timeout=60")
     with running(words, tmp_path / "log", tmp_path / "run") as run:
-        wait_until(run, lambda: brought(run) > 0)
+        wait_until(run, lambda: count_brought(run) > 0)
         yield run
 
 
@@ -49,29 +46,8 @@ def wait_until(run: LiveRun, condition: Callable[[], object], patience_s: float 
         time.sleep(0.1)
 
 
-def brought(run: LiveRun) -> int:
-    """Return how many datasets the RemoteSampler of a run has brought by now, lost ones included."""
-    try:
-        records = read_live(run.folder, with_events=False).processes
-    except SessionError:  # nobody records yet
-        return 0
-    trees = [record.trees["RemoteSampler"] for record in records if "RemoteSampler" in record.trees]
-    return sum(map(count_datasets, trees))
-
-
-def count_datasets(node: TreeNode) -> int:
-    inside = sum(map(count_datasets, node.children.values()))
-    return inside + (node.statistics.count if node.key == "copy_trajectories" else 0)
-
-
 def actors(run: LiveRun) -> list[psutil.Process]:
-    found = psutil.process_iter(["pid", "cmdline"])
-    ours = {process.pid for process in run.everybody()}
-    return [each for each in found if each.pid in ours and ACTOR in "".join(each.info["cmdline"] or ())]
-
-
-def is_alive(process: psutil.Process) -> bool:
-    return process.is_running() and bool(process.status() != psutil.STATUS_ZOMBIE)
+    return find_actors(run.everybody())
 
 
 def end(run: LiveRun) -> None:
@@ -82,7 +58,7 @@ def end(run: LiveRun) -> None:
 
 
 def test_what_actors_sample_is_trained_on_and_nothing_is_left_of_them(live: LiveRun) -> None:
-    wait_until(live, lambda: brought(live) >= 3)
+    wait_until(live, lambda: count_brought(live) >= 3)
     end(live)
     flags = json.loads((live.folder / "config.json").read_text())["flags"]
     assert flags["backend"]["value"] == "ray"
@@ -92,20 +68,20 @@ def test_what_actors_sample_is_trained_on_and_nothing_is_left_of_them(live: Live
 def test_a_killed_actor_is_replaced_while_the_run_goes_on(live: LiveRun) -> None:
     (actor,) = actors(live)
     workers = actor.children(recursive=True)
-    before = brought(live)
+    before = count_brought(live)
     actor.send_signal(signal.SIGKILL)
     wait_until(live, lambda: "Actor 0 is lost" in live.output)
     assert workers
     wait_until(live, lambda: not [worker for worker in workers if is_alive(worker)], 30)
-    wait_until(live, lambda: brought(live) > before + 2)
+    wait_until(live, lambda: count_brought(live) > before + 2)
     end(live)
 
 
 def test_whoever_brings_what_actors_sample_is_replaced_and_begins_with_others(live: LiveRun) -> None:
-    before = brought(live)
+    before = count_brought(live)
     live.find("RemoteSampler").send_signal(signal.SIGKILL)
     wait_until(live, lambda: "RemoteSampler is lost" in live.output)
-    wait_until(live, lambda: brought(live) > before + 2)
+    wait_until(live, lambda: count_brought(live) > before + 2)
     assert len(actors(live)) == 1
     end(live)
 

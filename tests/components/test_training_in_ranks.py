@@ -25,13 +25,13 @@ def _over_loopback(monkeypatch):
 
 @pytest.fixture
 def make_ranks(make_blueprint, make_component, tmp_path):
-    """Make the Learners of two ranks, at the same time: each waits for the other."""
+    """Make the Learners of some ranks, at the same time: each waits for the others."""
 
-    def make(*flags, timeout_s=30.0):
+    def make(*flags, size=2, timeout_s=30.0):
         blueprints = [
             replace(make_blueprint(*flags, f"--rank_timeout={timeout_s}", seed=5 + place.rank,
                                    folder=tmp_path / f"rank{place.rank}"), place=place)
-            for place in places(2)
+            for place in places(size)
         ]  # fmt: skip
         runs = together(lambda blueprint: LearnerRun(blueprint, *make_component(blueprint, "Learner_0")), blueprints)
         return [run.start() for run in runs]
@@ -40,7 +40,7 @@ def make_ranks(make_blueprint, make_component, tmp_path):
 
 
 def together(function, arguments):
-    with ThreadPoolExecutor(2) as threads:
+    with ThreadPoolExecutor(len(arguments)) as threads:
         return list(threads.map(function, arguments))
 
 
@@ -54,6 +54,26 @@ def begin_as(source, target, slots):
     for name in ("rewards", "actions", "action_parameters", "log_probabilities", "values", "states", "terminated",
                  "truncated", "final_values", "policy_versions", "inactive"):  # fmt: skip
         getattr(mine, name)[: len(slots)] = getattr(theirs, name)[slots]
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("flags", [(), ("--use_rnn=True", "--recurrence=4"), ("--with_vtrace=True", "--recurrence=4")])
+def test_one_steps_gradients_are_those_of_a_single_process_on_all_that_was_sampled(
+    make_learner, make_ranks, flags, size, tmp_path
+):
+    flags = ("--num_batches_per_epoch=1", "--num_epochs=1", "--max_grad_norm=1000", *flags)
+    alone = make_learner(*flags, "--batch_size=32", folder=tmp_path / "alone", seed=5).start()
+    alone.memory.values[:] = np.random.default_rng(7).normal(size=alone.memory.values.shape)
+    alone.memory.inactive[5, 1] = True  # ranks have other numbers of steps that count
+    ranks = make_ranks(*flags, f"--batch_size={32 // size}", size=size)
+    num_slots = 8 // size
+    for rank, run in enumerate(ranks):
+        begin_as(alone, run, list(range(rank * num_slots, (rank + 1) * num_slots)))
+    alone.hand_over(*range(8))
+    together(lambda run: run.hand_over(*range(num_slots)), ranks)
+    for run in ranks:
+        assert run.learner._trainer.num_steps == alone.learner._trainer.num_steps == 1
+        compare_gradients(run.learner._trainer.model, alone.learner._trainer.model, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +114,9 @@ def test_gradients_are_those_of_a_single_process_on_all_that_was_sampled(make_le
         assert torch.equal(one, other), "to the last bit: they never drift apart"
 
 
-def compare_gradients(model, expected):
+def compare_gradients(model, expected, rtol=1e-3):
     for parameter, other in zip(model.parameters(), expected.parameters(), strict=True):
-        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(parameter.grad, other.grad, rtol=rtol, atol=1e-6)
 
 
 def test_statistics_that_are_reported_are_those_of_all_ranks(make_learner, make_ranks, tmp_path):

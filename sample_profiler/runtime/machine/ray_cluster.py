@@ -27,7 +27,10 @@ __all__ = [
 
 _LOOPBACK = "127.0.0.1"
 _ANSWER_S = 10.0
+_KNOCK_S = 0.5
+_KNOWN_S = 60.0  # after which the cluster itself says of a node that has gone that it has
 _SETTLED_S = 2.0  # after which what the cluster says of its nodes takes account of an actor
+_AGAIN_S = 2.0  # after which a cluster that was not there is tried again
 
 
 def as_remote(actor_class: type, **options: Any) -> Any:
@@ -104,6 +107,14 @@ def _knock(address: str) -> None:
         raise ConnectionError(f"nobody answers there: {error}") from error
 
 
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), _KNOCK_S).close()
+    except OSError:
+        return False
+    return True
+
+
 def _no_cluster(address: str, error: Exception) -> ConfigError:
     return ConfigError([f"--ray_address={address}: there is no cluster of Ray to join ({error}): see `ray status`"])
 
@@ -111,7 +122,9 @@ def _no_cluster(address: str, error: Exception) -> ConfigError:
 class Places:
     """Knows which nodes of the cluster have room for an actor.
 
-    What the cluster says of free processors is older than the latest actors, so these are counted here meanwhile.
+    What the cluster says of free processors is older than the latest actors, so these are counted here meanwhile. That
+    a node has gone it may say only half a minute later, and actors that are sent there wait for so long: where one is
+    lost, it is tried whether its node still answers.
 
     Args:
         ray: Ray's library, in a cluster.
@@ -125,6 +138,7 @@ class Places:
         self._last = last
         self._free_cpus: dict[str, float] = {}  # by node
         self._counted_s = -math.inf  # when an actor was counted here for the last time
+        self._gone_s: dict[str, float] = {}  # when nobody answered, by node
 
     def find(self, num_actors: Mapping[str, int]) -> str:
         """Return the node with fewest actors of those that have room, and the most of it; empty: none has any.
@@ -133,7 +147,7 @@ class Places:
             num_actors: by node, as far as it has some.
         """
         self._renew()
-        alive = {str(node["NodeID"]) for node in self._ray.nodes() if node["Alive"]}
+        alive = {name for name in self._alive() if not self._is_gone(name)}
         roomy = [node for node, free in self._free_cpus.items() if node in alive and free >= self._num_cpus]
         return min(
             roomy,
@@ -141,8 +155,24 @@ class Places:
             default="",
         )
 
-    def count(self, node: str, change: int) -> None:
-        """Take account of an actor that goes to a node (1), or is lost there (-1)."""
+    def add(self, node: str) -> None:
+        """Take account of an actor that goes to a node."""
+        self._count(node, 1)
+
+    def lose(self, node: str) -> None:
+        """Take account of an actor that is lost on a node, which may have gone with it."""
+        self._count(node, -1)
+        place = self._alive().get(node)
+        if place and not self._is_gone(node) and not _listens(place["NodeManagerAddress"], place["NodeManagerPort"]):
+            self._gone_s[node] = time.monotonic()
+
+    def _alive(self) -> dict[str, Mapping[str, Any]]:
+        return {str(node["NodeID"]): node for node in self._ray.nodes() if node["Alive"]}
+
+    def _is_gone(self, node: str) -> bool:
+        return time.monotonic() - self._gone_s.get(node, -math.inf) < _KNOWN_S
+
+    def _count(self, node: str, change: int) -> None:
         self._renew()
         if node in self._free_cpus:
             self._free_cpus[node] -= change * self._num_cpus
@@ -159,8 +189,14 @@ class Places:
         self._free_cpus = {str(node): resources.get("CPU", 0.0) for node, resources in free.items()}
 
 
-def join_cluster(ray: Any, config: Config) -> bool:
+def join_cluster(ray: Any, config: Config, patience_s: float = 0.0) -> bool:
     """Join the cluster that a configuration names, unless this process has joined one already.
+
+    Args:
+        ray: Ray's library.
+        config: names the cluster, and says how much room the actors need.
+        patience_s: for which the cluster is waited for, and with however few processors it is there: it has lost
+            something. 0: it has to be there, with room for all actors.
 
     Returns:
         Whether it is this process's own, which ends with it.
@@ -180,12 +216,9 @@ def join_cluster(ray: Any, config: Config) -> bool:
                 _node_ip_address=_LOOPBACK,
             )
             return True
-        try:
-            enter_cluster(ray, options.ray_address)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise _no_cluster(options.ray_address, error) from error
+        _enter_within(ray, options.ray_address, patience_s)
     there = ray.cluster_resources().get("CPU", 0)
-    if wanted > there:
+    if wanted > there and not patience_s:
         raise ConfigError(
             [
                 f"--ray_actors={options.ray_actors} with {num_reserved_cpus(config)} processors each ask for {wanted}, "
@@ -194,3 +227,20 @@ def join_cluster(ray: Any, config: Config) -> bool:
             ]
         )
     return False
+
+
+def _enter_within(ray: Any, address: str, patience_s: float) -> None:
+    """Join the cluster at an address, and try that again as long as there is none.
+
+    Raises:
+        ConfigError: there still is none.
+    """
+    end_s = time.monotonic() + patience_s
+    while True:
+        try:
+            enter_cluster(ray, address)
+            return
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            if time.monotonic() >= end_s:
+                raise _no_cluster(address, error) from error
+        time.sleep(_AGAIN_S)

@@ -12,6 +12,7 @@ class Nodes:
     Attributes:
         used: processors, by node.
         dead: nodes.
+        ports: at which somebody may listen, by node.
         is_client: whether this process is outside the cluster.
     """
 
@@ -21,13 +22,17 @@ class Nodes:
         self._num_cpus = num_cpus
         self.used: dict[str, int] = {}
         self.dead: set[str] = set()
+        self.ports: dict[str, int] = {}
         self.is_client = False
         self._private = SimpleNamespace(state=self)
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return what they have in all."""
         return [
-            {"NodeID": name, "Alive": name not in self.dead, "Resources": {"CPU": float(num), "memory": 1e9}}
+            {
+                **{"NodeID": name, "Alive": name not in self.dead, "Resources": {"CPU": float(num), "memory": 1e9}},
+                **{"NodeManagerAddress": "127.0.0.1", "NodeManagerPort": self.ports.get(name, 1)},
+            }
             for name, num in self._num_cpus.items()
         ]
 

@@ -11,7 +11,7 @@ import pytest
 from sample_profiler.config import Config, parse_config
 from sample_profiler.errors import ConfigError
 from sample_profiler.runtime.machine import ray_cluster
-from sample_profiler.runtime.machine.ray_cluster import Places, check_cluster, enter_cluster
+from sample_profiler.runtime.machine.ray_cluster import Places, check_cluster, enter_cluster, join_cluster
 from tests.runtime.machine.ray_nodes import Nodes
 
 
@@ -34,21 +34,37 @@ def test_an_actor_goes_where_fewest_are_of_the_nodes_that_are_alive_and_have_pro
 
 def test_the_last_node_is_taken_where_others_have_no_room_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_cluster, "_SETTLED_S", math.inf)
+    monkeypatch.setattr(ray_cluster, "_listens", lambda *_: True)
     nodes = Nodes(own=64, other=8)
     places, num_actors, taken = Places(nodes, 4, {"own"}), {"own": 0, "other": 0}, []
     for _ in range(3):
         taken.append(places.find(num_actors))
-        places.count(taken[-1], 1)  # the cluster knows nothing of it yet
+        places.add(taken[-1])  # the cluster knows nothing of it yet
         num_actors[taken[-1]] += 1
     assert taken == ["other", "other", "own"]
-    places.count("other", -1)
+    places.lose("other")
     assert places.find(num_actors) == "other", "the room of a lost one is free"
+
+
+def test_a_node_that_has_gone_with_its_actor_gets_none_before_the_cluster_knows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nodes = Nodes(gone=8, there=8)
+        nodes.ports.update(gone=1, there=server.getsockname()[1])
+        places = Places(nodes, 4, ())
+        places.lose("gone")
+        assert [places.find({"there": number}) for number in range(3)] == ["there"] * 3
+        places.lose("there")
+        assert places.find({"there": 1}) == "there", "it has lost an actor, and is there"
+    monkeypatch.setattr(ray_cluster, "_KNOWN_S", 0.0)
+    assert places.find({"there": 1}) == "gone", "what the cluster says of it is true by now"
 
 
 def test_what_was_counted_here_counts_no_longer_when_the_cluster_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes(only=8)
     places = Places(nodes, 4, ())
-    places.count("only", 1)
+    places.add("only")
     nodes.used["only"] = 4
     monkeypatch.setattr(ray_cluster, "_SETTLED_S", 0.0)
     assert places.find({}) == "only"
@@ -80,3 +96,49 @@ def test_an_address_at_which_nobody_answers_is_found_out_without_ray() -> None:
 @pytest.mark.parametrize("address", ["", "auto", "local", "ray://127.0.0.1:1"])
 def test_other_addresses_are_for_ray_to_judge(address: str) -> None:
     check_cluster(make_config(f"--ray_address={address}"))
+
+
+class Joined:
+    """Stands in for Ray's library where a cluster has no processors at the moment, and at first does not answer.
+
+    Args:
+        num_refusals: until it does.
+    """
+
+    def __init__(self, num_refusals: int) -> None:
+        self._num_refusals = num_refusals
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **_: object) -> None:
+        self._num_refusals -= 1
+        if self._num_refusals >= 0:
+            raise RuntimeError("the node has gone")
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"memory": 1e9}
+
+
+def test_a_cluster_has_to_be_there_with_room_unless_it_has_lost_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "_AGAIN_S", 0.0)
+    config = make_config("--ray_address=auto", "--ray_actors=2")
+    with pytest.raises(ConfigError, match=r"--ray_address=auto: there is no cluster of Ray to join \(the node has"):
+        join_cluster(Joined(1), config)
+    with pytest.raises(ConfigError, match="--ray_actors=2 with 4 processors each ask for 8, and the cluster of"):
+        join_cluster(Joined(0), config)
+    assert join_cluster(Joined(3), config, patience_s=60.0) is False
+
+
+def test_a_cluster_is_waited_for_no_longer_than_there_is_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(
+        ray_cluster,
+        "time",
+        SimpleNamespace(
+            monotonic=lambda: clock.now_s, sleep=lambda seconds: setattr(clock, "now_s", clock.now_s + seconds)
+        ),
+    )
+    with pytest.raises(ConfigError, match="there is no cluster of Ray to join"):
+        join_cluster(Joined(1000), make_config("--ray_address=auto"), patience_s=60.0)
+    assert 60.0 <= clock.now_s < 70.0
