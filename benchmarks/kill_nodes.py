@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -312,7 +312,7 @@ class BrokenRun:
             time.sleep(0.2)
 
 
-def play_round(plans: Sequence[Plan]) -> Iterator[Case]:
+def play_round(plans: Sequence[Plan]) -> Generator[Case, None, None]:
     """Let one thing after the other befall a run, in any order, and end it.
 
     What comes after a problem is not about that case: the others are for another run, and so is the end.

@@ -145,9 +145,10 @@ def _kill(node: Any) -> None:
 
 def _below(process: psutil.Process) -> list[psutil.Process]:
     try:
-        return process.children(recursive=True)
+        children: list[psutil.Process] = process.children(recursive=True)
     except psutil.NoSuchProcess:
         return []
+    return children
 
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:
