@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -205,7 +205,8 @@ class BrokenRun:
             self._freeze(node)
             return ()
         else:
-            node.kill() if fault == "node" else node.kill_raylet()
+            kill = node.kill if fault == "node" else node.kill_raylet
+            kill()
             self._nodes.renew()
         return gone
 
@@ -312,7 +313,7 @@ class BrokenRun:
             time.sleep(0.2)
 
 
-def play_round(plans: Sequence[Plan]) -> Iterator[Case]:
+def play_round(plans: Sequence[Plan]) -> Generator[Case, None, None]:
     """Let one thing after the other befall a run, in any order, and end it.
 
     What comes after a problem is not about that case: the others are for another run, and so is the end.
