@@ -205,7 +205,8 @@ class BrokenRun:
             self._freeze(node)
             return ()
         else:
-            node.kill() if fault == "node" else node.kill_raylet()
+            kill = node.kill if fault == "node" else node.kill_raylet
+            kill()
             self._nodes.renew()
         return gone
 

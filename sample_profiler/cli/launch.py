@@ -22,13 +22,6 @@ __all__ = ["RankHost", "add_parser", "launch", "run"]
 _END_S = 150.0  # a Learner may have two minutes for its step, and has to save
 _ROOM_S = 60.0
 
-_AS_RANK = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
-os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
-"""
-# PR_SET_PDEATHSIG is 1 (prctl(2)): whoever has started the rank may be killed, and nobody else would end it then.
-
 _EXAMPLES = """\
 example:
   sample-profiler launch --ray=auto --nodes=4 -- sf_examples.vizdoom.train_vizdoom --env=doom_basic
@@ -82,7 +75,7 @@ class RankHost:
     def train(self, words: Sequence[str], variables: Mapping[str, str], folder: str) -> int:
         """Run a module to its end, and return its exit status."""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _AS_RANK, *words],
+            [sys.executable, "-m", *words],
             env={**os.environ, **variables},
             cwd=folder if Path(folder).is_dir() else None,
             start_new_session=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs import CARTPOLE, SMALL, load_latest_checkpoint, running
+from harness.runs import CARTPOLE, SMALL, load_latest_checkpoint
 from sample_profiler.cli.main import main
 
 PROGRAM = """
@@ -39,18 +39,6 @@ def test_a_rank_on_each_node_trains_the_policy(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     assert load_latest_checkpoint(tmp_path / "run")["frames"] >= 3000  # type: ignore[operator]
     assert (tmp_path / "run.rank1" / "log.txt").exists()
-
-
-@pytest.mark.whole_run
-def test_a_killed_launcher_takes_all_ranks_with_it(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    module, *flags = *CARTPOLE, *SMALL, "--num_workers=1", "--batch_size=128", "--train_for_env_steps=100000000"
-    words = [sys.executable, "-c", PROGRAM, module, *flags, f"--train_dir={tmp_path}", "--experiment=run"]
-    with running(words, tmp_path / "log", tmp_path / "run") as live:
-        live.wait_until_training(120)
-        live.everybody()
-        live.process.kill()
-        assert live.left_over(60) == []
 
 
 def test_without_ray_one_line_says_what_to_install(
