@@ -43,9 +43,9 @@ pre { font-size: 12px; line-height: 1.4; margin: 0; } .log { max-height: 300px; 
 button, select, input { font: inherit; color: inherit; background: var(--well); border: 1px solid var(--line);
   border-radius: 6px; padding: 4px 12px; } button:hover { border-color: var(--accent); }
 input[type=checkbox] { padding: 0; width: 18px; height: 18px; } input[type=number] { width: 5em; }
-progress { width: min(420px, 60%); accent-color: var(--accent); }
+progress { width: min(420px, 45%); accent-color: var(--accent); }
 dialog { color: inherit; background: var(--sheet); border: 1px solid var(--line); border-radius: 8px;
-  max-width: 420px; }
+  max-width: min(420px, 100vw - 32px); box-sizing: border-box; }
 dialog::backdrop { background: #0008; } #told { white-space: pre-wrap; } .icicle div { cursor: zoom-in; }
 canvas { width: 100%; height: 70vh; background: var(--sheet); border-radius: 8px; touch-action: none; }
 .lost { color: #e4572e; } .on::before { content: "● "; color: #3a9d5d; } #list td:last-child { min-width: 180px; }
@@ -54,7 +54,8 @@ canvas { width: 100%; height: 70vh; background: var(--sheet); border-radius: 8px
 #reading .key { margin-left: 8px; } .charts line { stroke: var(--dim); stroke-dasharray: 2 2; pointer-events: none; }
 @media (max-width: 600px) { #list thead { display: none; } #list :is(table, tbody) { display: block; }
   #list tr { display: flex; flex-wrap: wrap; gap: 0 14px; padding: 8px 0; border-bottom: 1px solid var(--line); }
-  #list td { border: 0; padding: 0; } #list td:empty { display: none; } #list td:first-child { width: 18px; }
+  #list td { border: 0; padding: 0; white-space: normal; }
+  #list td:empty { display: none; } #list td:first-child { width: 18px; }
   #list td:nth-child(2) { flex: 1 0 80%; } #list td:last-child { flex: 1 0 100%; color: var(--dim); }
   #list td:nth-child(3)::before { content: "return "; } #list td:nth-child(4)::after { content: " frames"; }
   #list td:nth-child(5)::after { content: " frames/s"; } #list td:nth-child(6)::after { content: " done"; }

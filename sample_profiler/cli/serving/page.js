@@ -201,9 +201,9 @@ function showAnswer({told, file, error}) {
   const link = document.createElement("a");
   const opens = /\.(json|pftrace)$/.test(file) && !file.endsWith(".speedscope.json") ? "timeline" : "file";
   link.href = `${opens}?name=${encodeURIComponent(run)}&file=${encodeURIComponent(file)}`;
-  link.textContent = " open it";
+  link.textContent = "open it";
   link.id = "captured";
-  byId("told").append(link);
+  byId("told").append(" ", link);
 }
 
 if (kind === "run") for (const what of Object.keys(QUESTIONS)) byId(what).onclick = () => ask(what);

@@ -4,6 +4,7 @@
 const byId = id => document.getElementById(id);
 const canvas = byId("picture"), pen = canvas.getContext("2d");
 const ROW = 18, GAP = 8, TITLE = 16, COLORS = ["#3b6ea8", "#d08c60", "#7fb069", "#9067a7", "#5b9bd5", "#c9a227", "#4e9f9f", "#a05195"];
+const DARK = ["#3b6ea8", "#9067a7", "#a05195"]; // of the colors: those on which a text is white
 let timeline = null, from = 0, to = 1, shift = 0, places = [], isDue = false;
 
 byId("title").textContent = document.title;
@@ -91,7 +92,7 @@ function paint() {
       right = Math.max(begin + 1, end);
       i = end < begin + 1 ? Math.max(i + 1, search(row.ends, from + right / perUs)) : i + 1;
       if (end - begin > 30) {
-        pen.fillStyle = painted = name.startsWith("wait") ? "#333" : "#fff";
+        pen.fillStyle = painted = DARK.includes(color) ? "#fff" : "#1d2530";
         pen.save();
         pen.beginPath();
         pen.rect(begin, top, end - begin - 3, ROW);

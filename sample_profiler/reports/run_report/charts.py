@@ -14,10 +14,12 @@ from sample_profiler.reports.sections.tables import format_duration, format_valu
 __all__ = [
     *("COLORS", "UNACCOUNTED", "WAIT_COLORS", "assign_colors", "draw_line", "format_charts"),
     "format_compared_charts",
+    "ink_on",
 ]
 
 COLORS = ("#3b6ea8", "#d08c60", "#7fb069", "#9067a7", "#5b9bd5", "#c9a227", "#4e9f9f", "#a05195")
 WAIT_COLORS = ("#c8ccd2", "#d9dce1", "#b9bec6")
+_DARK = ("#3b6ea8", "#9067a7", "#a05195", "#e4572e")
 UNACCOUNTED = "#e4572e"
 
 History: TypeAlias = Mapping[str, Sequence[tuple[float, float]]]
@@ -46,6 +48,11 @@ def assign_colors(groups: Iterable[Iterable[str]], colors: Sequence[str] = COLOR
                 chosen[key] = min(turn, key=taken.count)
                 taken.append(chosen[key])
     return chosen
+
+
+def ink_on(color: str) -> str:
+    """Return the colour of a text that can be read on one of these."""
+    return "#fff" if color in _DARK else "#1d2530"
 
 
 @dataclass(frozen=True)
@@ -97,8 +104,9 @@ def format_compared_charts(histories: Mapping[str, History]) -> str:
     for name in names:
         lines = [_line(name, shown, colors[run]) for run, shown in all_shown.items() if name in shown]
         last = {run: format_value(shown[name][-1][1]) for run, shown in all_shown.items() if name in shown}
-        keys = "".join(f"{_key(colors[run])}{escape(run)} <b>{value}</b> " for run, value in last.items())
-        charts.append(_figure(name, lines, span_s, f"<br><span class=dim>{keys}</span>"))
+        keys = (f"{_key(colors[run])}{escape(run)} <b>{value}</b>" for run, value in last.items())
+        legend = " ".join(f"<span class=legend>{key}</span>" for key in keys)
+        charts.append(_figure(name, lines, span_s, f"<br><span class=dim>{legend}</span>"))
     return f"<div class=charts>{''.join(charts)}</div>"
 
 

@@ -19,6 +19,7 @@ from sample_profiler.reports.run_report.charts import (
     assign_colors,
     draw_line,
     format_charts,
+    ink_on,
 )
 from sample_profiler.reports.run_report.report import BlockFigures, RunReport, describe_run
 from sample_profiler.reports.run_report.style import STYLE
@@ -118,12 +119,12 @@ def _accounts(accounts: Sequence[ComponentAccount]) -> str:
     waits = assign_colors([each.waits_ns for each in accounts], WAIT_COLORS)
     bars = []
     for each in accounts:
-        parts = [(key, value, colors[key], "#fff") for key, value in each.work_ns.items()]
-        parts += [(f"waits for {key}", value, waits[key], "#333") for key, value in each.waits_ns.items()]
-        parts.append(("unaccounted", each.unaccounted_ns, UNACCOUNTED, "#fff"))
+        parts = [(key, value, colors[key]) for key, value in each.work_ns.items()]
+        parts += [(f"waits for {key}", value, waits[key]) for key, value in each.waits_ns.items()]
+        parts.append(("unaccounted", each.unaccounted_ns, UNACCOUNTED))
         spans = [
-            _span(f"{key} {format_percent(share)}", share, color, ink)
-            for key, value, color, ink in parts
+            _span(f"{key} {format_percent(share)}", share, color)
+            for key, value, color in parts
             if (share := each.share(value)) >= _NARROWEST
         ]
         bars.append(f"<div class=row><b>{escape(each.component)}</b><div class=bar>{''.join(spans)}</div></div>")
@@ -155,9 +156,9 @@ def _accounts(accounts: Sequence[ComponentAccount]) -> str:
     )
 
 
-def _span(title: str, share: float, color: str, ink: str) -> str:
+def _span(title: str, share: float, color: str) -> str:
     text = escape(title) if share >= _MIN_LABEL else ""
-    style = f"width:{100 * share:.2f}%;background:{color};color:{ink}"
+    style = f"width:{100 * share:.2f}%;background:{color};color:{ink_on(color)}"
     return f'<span style="{style}" title="{escape(title)}">{text}</span>'
 
 
@@ -192,11 +193,11 @@ def _icicle(tree: BlockFigures, colors: dict[str, str]) -> str:
             f"{format_percent(passes.slowest_permille_share)}"
         )
         is_wait = figures.key.startswith(WAIT)
-        color, ink = (WAIT_COLORS[0], "#333") if is_wait else (colors[figures.key], "#fff")
+        color = WAIT_COLORS[0] if is_wait else colors[figures.key]
         width = min(figures.share, 1 - figures.start)
         label = f"{figures.key} {format_percent(figures.share)}" if figures.share >= _MIN_LABEL else ""
         place = f"left:{100 * figures.start:.2f}%;width:{100 * width:.2f}%;top:{20 * level}px"
-        style = f"{place};background:{color};color:{ink}"
+        style = f"{place};background:{color};color:{ink_on(color)}"
         boxes.append(f'<div style="{style}" title="{escape(title)}">{escape(label)}</div>')
         stack.extend((child, level + 1) for child in figures.children)
     return f'<div class=icicle style="height:{20 * depth + 4}px">{"".join(boxes)}</div>'

@@ -30,7 +30,8 @@ td.n, th.n { text-align: right; } td.n, td code { white-space: nowrap; }
 .bar { display: flex; height: 22px; flex: 1; border-radius: 4px; overflow: hidden; background: var(--well); }
 .bar span { font-size: 11px; line-height: 22px; padding-left: 4px; overflow: hidden; white-space: nowrap;
   text-overflow: ellipsis; box-sizing: border-box; } .bar span + span { border-left: 1px solid var(--sheet); }
-.bars { margin-bottom: 14px; } .note { font-size: 13px; margin: 8px 0 0; }
+.bars { margin-bottom: 14px; } .note + .wide { margin-top: 14px; } .note { font-size: 13px; margin: 8px 0 0; }
+.legend { display: inline-block; margin-right: 12px; }
 .icicle { position: relative; } .icicle div { position: absolute; height: 19px; font-size: 11px; line-height: 19px;
   overflow: hidden; white-space: nowrap; text-overflow: ellipsis; padding-left: 3px; box-sizing: border-box;
   border-right: 1px solid var(--sheet);
@@ -43,10 +44,11 @@ details { margin: 8px 0; } summary { cursor: pointer; }
 .key:first-child { margin-left: 0; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin: 0 4px 0 12px; }
 @media (max-width: 600px) { body { padding: 8px; } section, .verdict { padding: 4px 12px 12px; }
+  .wide td { white-space: nowrap; } .wide td:last-child:not(.n) { white-space: normal; min-width: 150px; }
   .row { flex-wrap: wrap; } .row > b, .bar { flex: 0 0 100%; } .bar { margin-bottom: 4px; }
   .verdict thead { display: none; } .verdict :is(table, tbody, tr, td) { display: block; }
   .verdict ul { padding-left: 20px; } .verdict tr { border-bottom: 1px solid var(--line); padding: 6px 0; }
-  .verdict td { border: 0; padding: 1px 0; } .verdict td.n { text-align: left; color: var(--dim); }
-  .verdict td code { white-space: normal; } }
+  .verdict td { border: 0; padding: 1px 0; white-space: normal; } .verdict td:first-child { font-weight: 600; }
+  .verdict td.n { text-align: left; color: var(--dim); } .verdict td code { white-space: normal; } }
 """
 """Of the page of a report, and of all that shows parts of one."""
