@@ -15,7 +15,8 @@ LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py ben
 	benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
 	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
 	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py benchmarks/time_to_return.py \
-	benchmarks/transports.py benchmarks/second_verdicts.py benchmarks/pools.py
+	benchmarks/transports.py benchmarks/second_verdicts.py benchmarks/pools.py \
+	benchmarks/vector_runs.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 VERSUS_OUTPUT ?= build/compared
