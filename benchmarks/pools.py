@@ -11,19 +11,11 @@ EnvPool comes with ``sample-profiler[envpool]``.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from benchmarks.measuring.old_and_new import read_frames, read_rate
-from benchmarks.measuring.statistic import describe_range
-from harness.runs import command, running
+from benchmarks.measuring.taking_turns import compare
 from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS, MUJOCO_ENVS
-
-_SETTLE_S = 5.0
 
 
 def learning_flags() -> list[str]:
@@ -54,24 +46,6 @@ def make_arms(env: str, num_workers: int, num_envs: int) -> dict[str, tuple[str,
     }
 
 
-def measure(module: str, flags: Sequence[str], seconds: float) -> float:
-    """Return the frames a second that a run trains on once it has settled.
-
-    Raises:
-        RuntimeError: it does not train.
-    """
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        words = command(module, *flags, "--train_for_env_steps=1000000000", folder=folder)
-        with running(words, folder / "output.txt", folder / "run") as live:
-            while not read_frames(folder / "run"):
-                if live.process.poll() is not None:
-                    raise RuntimeError(f"the run ended before it trained:\n{live.output}")
-                time.sleep(0.1)
-            time.sleep(_SETTLE_S)
-            return read_rate(folder / "run", seconds)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -83,16 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=30.0, help="of a run that are measured")
     options = parser.parse_args(argv)
     arms = make_arms(options.env, options.workers, options.envs)
-    rates: dict[str, list[float]] = {name: [] for name in arms}
-    for number in range(options.rounds):
-        for name in sorted(arms, reverse=bool(number % 2)):
-            rates[name].append(measure(*arms[name], options.seconds))
-            print(f"{name}: {rates[name][-1]:,.0f} frames/s", file=sys.stderr, flush=True)
-    print(f"| {options.env}, {options.envs} environments | frames/s | to workers |\n| --- | --- | --- |")
-    for name, of_arm in rates.items():
-        ratios = [rate / other for rate, other in zip(of_arm, rates["workers"], strict=True)]
-        told = describe_range(statistics.median(ratios), min(ratios), max(ratios))
-        print(f"| {name} | {statistics.median(of_arm):,.0f} ({min(of_arm):,.0f} to {max(of_arm):,.0f}) | {told} |")
+    compare(f"{options.env}, {options.envs} environments", arms, options.rounds, options.seconds)
     return 0
 
 

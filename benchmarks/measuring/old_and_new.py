@@ -122,7 +122,8 @@ def _wait_until_it_trains(run_folder: Path) -> None:
 
 def read_frames(run_folder: Path) -> float:
     """Return how many frames a run has trained on; 0: that is not known yet."""
-    for path in RunFolder(run_folder).live("").records("Runner"):
+    live = RunFolder(run_folder).live("")
+    for path in (*live.records("Runner"), *live.records("Serial")):  # where all share one process, that is called so
         with contextlib.suppress(RecordError, OSError):  # it begins
             gauge = read_record_file(path, with_histograms=False).gauges.get("Runner/frames")
             if gauge is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from benchmarks.measuring import old_and_new
-from benchmarks.measuring.old_and_new import read_rate, take_turns
+from benchmarks.measuring.old_and_new import read_frames, read_rate, take_turns
+from sample_profiler.run_folder import RunFolder
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
 
@@ -82,3 +84,14 @@ def test_a_run_that_stands_still_has_no_rate(clock, tmp_path, monkeypatch):
     monkeypatch.setattr(old_and_new, "read_frames", lambda _: 500.0)
     with pytest.raises(RuntimeError, match="does not train"):
         read_rate(tmp_path, 5.0)
+
+
+@pytest.mark.parametrize("process", ["Runner", "Serial"])
+def test_frames_are_read_where_all_share_one_process_too(process, tmp_path, monkeypatch):
+    gauges = {"Runner/frames": SimpleNamespace(value=64.0)}
+    monkeypatch.setattr(old_and_new, "read_record_file", lambda *_, **__: SimpleNamespace(gauges=gauges))
+    live = RunFolder(tmp_path).live("").path
+    live.mkdir(parents=True)
+    assert read_frames(tmp_path) == 0
+    (live / f"{process}.7.rec").touch()
+    assert read_frames(tmp_path) == 64

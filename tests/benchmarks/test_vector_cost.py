@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from benchmarks import vector_cost
+from benchmarks.measuring import idle_vector_run
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.components.rollout_worker.vector_group import VectorGroup
 
@@ -21,3 +24,11 @@ def test_episodes_end_as_often_as_asked(kind):
     stepped = vector_cost.Stepped(kind, 4, 8)
     stepped.do_rollout()
     assert stepped.num_episodes == 4 * vector_cost.ROLLOUT // 8
+
+
+def test_the_vector_of_whole_runs_speaks_as_it_is_to():
+    for way, kind in (("arrays", np.ndarray), ("tensors", torch.Tensor)):
+        idle = idle_vector_run.make_vector(way)
+        assert idle.num_envs == 4096
+        observations, _ = idle.reset()
+        assert all(isinstance(values, kind) for values in (observations, *idle.step(None)[:4]))

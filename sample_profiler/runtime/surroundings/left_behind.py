@@ -149,6 +149,7 @@ class _ExitWatch:
         limit_s: that it may take, once the program's own threads have ended.
         exit_status: of the process then.
         is_registered: whether Python calls it at exit.
+        process: which exit is watched; copies of it have ends of their own.
         begun: threads that were begun by others than the program.
         forgotten: those of them that nobody waits for.
         exit_has_begun: whether Python waits for threads now.
@@ -157,13 +158,14 @@ class _ExitWatch:
     limit_s: float = math.inf
     exit_status: int = 0
     is_registered: bool = False
+    process: int = 0
     begun: set[threading.Thread] = field(default_factory=set)
     forgotten: set[threading.Thread] = field(default_factory=set)
     exit_has_begun: threading.Event = field(default_factory=threading.Event)
 
     def register(self, limit_s: float, exit_status: int) -> None:
         """Watch the exit, whenever it comes."""
-        self.limit_s, self.exit_status = limit_s, exit_status
+        self.limit_s, self.exit_status, self.process = limit_s, exit_status, os.getpid()
         if not self.is_registered:
             with contextlib.suppress(AttributeError, RuntimeError):  # no public name; or the exit has begun
                 # Before threads are waited for, and before functions are called that others have registered.
@@ -173,6 +175,8 @@ class _ExitWatch:
                 self.is_registered = True
 
     def _begin(self) -> None:
+        if os.getpid() != self.process:  # a simulator, forked: it would wait for what only the original's threads do
+            return
         self.exit_has_begun.set()
         self._wait_for_own_threads()  # as Python would do next
         with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):  # there may be no stderr

@@ -149,3 +149,20 @@ def test_an_object_that_hangs_when_it_is_taken_apart_is_cut_off():
     )
     assert ended.returncode == 1
     assert "in __del__" in ended.stderr
+
+
+def test_a_copy_of_the_process_ends_by_itself_while_the_next_run_is_watched():
+    """Where a stack is to be dumped later, a lock is held by a thread that a copy does not have."""
+    ended = run_program(
+        """
+        import faulthandler
+        LeftBehind(0.5).let_go()
+        faulthandler.dump_traceback_later(1000)
+        copy = multiprocessing.get_context("fork").Process(target=int)
+        copy.start()
+        copy.join(10)
+        print(copy.exitcode)
+        copy.kill()
+        """
+    )
+    assert ended.stdout == "0\n", ended.stderr
