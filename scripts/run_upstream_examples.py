@@ -133,7 +133,7 @@ EXAMPLES = (
         "nethack.train_nethack",
         "nethack.enjoy_nethack",
         # Pictures for the other model are cut out by arithmetic of bytes, which overflow with NumPy 2.
-        ("--env=nethack_score", "--model=ScaledNet", "--add_image_observation=False", "--h_dim=64"),
+        ("--env=nethack_score", "--model=ScaledNet", "--add_image_observation=False", "--max_episode_steps=200"),
         needs="nle",
     ),
     Example(

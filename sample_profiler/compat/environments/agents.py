@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from sample_profiler.envs.contract import only_number
@@ -30,7 +31,8 @@ def as_agents(env: Any, name: str) -> Any:
     if isinstance(env, VectorEnv):
         return env
     if not is_multiagent(env):
-        return env if _takes_seed(env.reset) else _Seedless(env)
+        env = env if _takes_seed(env.reset) else _Seedless(env)
+        return _WithNumbers(env) if _discrete_keys(getattr(env, "observation_space", None)) else env
     if num_agents_of(env) == 1:
         return _OnlyAgent(env)
     own = any(isinstance(space, list | tuple) for space in (env.observation_space, env.action_space))
@@ -98,6 +100,36 @@ class _Seedless(Wrapped):
     def reset(self, **_keywords: Any) -> Any:
         """Begin an episode."""
         return self._env.reset()
+
+
+class _WithNumbers(Wrapped):
+    """One agent whose Discrete observations may be arrays of one entry: these become the number in them."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._is_dict = isinstance(env.observation_space, spaces.Dict)
+        self._keys = _discrete_keys(env.observation_space)
+
+    def reset(self, **keywords: Any) -> Any:
+        """Begin an episode."""
+        observation, info = self._env.reset(**keywords)
+        return self._with_numbers(observation), info
+
+    def step(self, action: Any) -> Any:
+        """Take a step."""
+        observation, *outcome = self._env.step(action)
+        return self._with_numbers(observation), *outcome
+
+    def _with_numbers(self, observation: Any) -> Any:
+        if not self._is_dict:
+            return only_number(observation)
+        return {**observation, **{key: only_number(observation[key]) for key in self._keys if key in observation}}
+
+
+def _discrete_keys(space: Any) -> list[str]:
+    """Return the keys of Discrete observations; of one that is no dictionary one, whatever it is called."""
+    entries = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+    return [key for key, entry in entries.items() if isinstance(entry, spaces.Discrete)]
 
 
 class _OnlyAgent(Wrapped):

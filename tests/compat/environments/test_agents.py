@@ -162,3 +162,32 @@ def test_agents_with_spaces_of_their_own_go_on_with_the_episodes_that_they_have_
 def test_they_have_no_batch():
     with pytest.raises(UsageError, match="agents with spaces of their own have no batch"):
         BatchedVecEnv(DifferentAgents())
+
+
+class LastAction(gymnasium.Env):
+    """Shows the latest action as an array of one entry, by itself or beside a vector."""
+
+    def __init__(self, is_dict):
+        self.action_space = spaces.Discrete(3)
+        box = spaces.Box(0, 1, (1,), np.float32)
+        self.is_dict = is_dict
+        self.observation_space = spaces.Dict(last=spaces.Discrete(3), obs=box) if is_dict else spaces.Discrete(3)
+
+    def reset(self):
+        return self.shown(0), {}
+
+    def step(self, action):
+        return self.shown(action), 0.0, False, False, {}
+
+    def shown(self, action):
+        last = np.array([action])
+        return {"last": last, "obs": np.zeros(1, np.float32)} if self.is_dict else last
+
+
+@pytest.mark.parametrize("is_dict", [True, False])
+def test_discrete_observations_may_be_arrays_of_one_entry(is_dict):
+    env = agents_env(LastAction(is_dict))
+    env.reset()
+    (observation,), *_ = env.step(np.array([[2]]))
+    assert observation["last" if is_dict else "obs"] == 2
+    assert not is_dict or observation["obs"].shape == (1,)
