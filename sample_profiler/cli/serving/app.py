@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import lru_cache
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
@@ -52,13 +53,13 @@ class _Pages:
     @contextlib.asynccontextmanager
     async def looking(self, _: Starlette) -> AsyncIterator[None]:
         """Look at the runs as long as the server is there."""
-        task = asyncio.create_task(self._board.keep_looking())
+        tasks = [asyncio.create_task(keep()) for keep in (self._board.keep_looking, self._board.keep_watch)]
         try:
             yield
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def list(self, _: Request) -> Response:
         """Show all runs."""
@@ -94,7 +95,7 @@ class _Pages:
         self._num_tabs += 1
         try:
             async for changed in changes:
-                yield f"data: {json.dumps(_without_inline_style(changed))}\n\n" if changed else ": still here\n\n"
+                yield f"data: {_as_json(changed)}\n\n" if changed else ": still here\n\n"
         finally:
             self._num_tabs -= 1
 
@@ -174,12 +175,19 @@ def _no_such(what: str) -> Response:
     return PlainTextResponse(f"there is no such {what} in this folder\n", HTTPStatus.NOT_FOUND)
 
 
-def _without_inline_style(sections: dict[str, str]) -> dict[str, str]:
-    """Have the script set what elements look like: the policy of the pages allows no style in HTML.
+def _as_json(sections: Shown) -> str:
+    parts = (f"{json.dumps(name)}: {_encoded(html)}" for name, html in sections.items())
+    return f"{{{', '.join(parts)}}}"
 
-    In texts and attributes a quotation mark is escaped, so what is replaced is markup of the report's.
+
+@lru_cache(maxsize=64)
+def _encoded(html: str) -> str:
+    """Return a section as JSON, made once for all tabs that show it.
+
+    The policy of the pages allows no style in HTML: the script sets what elements look like. In texts and attributes a
+    quotation mark is escaped, so what is replaced is markup of the report's.
     """
-    return {name: html.replace(' style="', ' data-style="') for name, html in sections.items()}
+    return json.dumps(html.replace(' style="', ' data-style="'))
 
 
 def _chunks(descriptor: int, num_bytes: int) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ __all__ = ["MOST_COMPARED", "Board", "Shown"]
 MOST_COMPARED = 8
 _INTERVAL_S, _LONGEST_S = 2.0, 10.0
 _SHORTEST_S = 0.2
-_PULSE_S = 0.5  # after which a tab looks whether the server ends
+_PULSE_S = 0.5  # after which it is seen that the server ends
 _REST = 60  # times as long as a look took: neither the machine nor the runs on it notice
 _NUM_SHOWN_AT_FIRST = 4
 
@@ -37,6 +37,7 @@ class Board:
         self._runs = runs
         self._is_over = is_over
         self._looked: Looked | None = None
+        self._num_looks = 0
         self._is_looking = asyncio.Lock()
         self._changed = asyncio.Condition()
         self._tabs: Counter[str] = Counter()
@@ -57,6 +58,13 @@ class Board:
                     await asyncio.wait_for(self._is_wanted.wait(), self._rest_s(took_s))
                 self._is_wanted.set()
 
+    async def keep_watch(self) -> None:
+        """Let tabs go when the server ends; runs until then, or until it is cancelled."""
+        while not self._is_over():
+            await asyncio.sleep(_PULSE_S)
+        async with self._changed:
+            self._changed.notify_all()
+
     def _rest_s(self, took_s: float) -> float:
         """Return how long to rest after a look: little while there are runs that nobody has seen yet."""
         if self._looked is not None and self._looked.num_unread:
@@ -69,6 +77,7 @@ class Board:
             opened = {name for name in self._tabs if name}
             self._looked = await asyncio.to_thread(self._runs.look, opened)
             self._shown.clear()
+            self._num_looks += 1
         async with self._changed:
             self._changed.notify_all()
 
@@ -94,20 +103,20 @@ class Board:
             if is_first or self._looked is None or (opened and not self._looked.pages.get(opened)):
                 self._is_wanted.set()
             while not self._is_over():
-                shown = self._show(key)
+                shown, num_looks = self._show(key), self._num_looks
                 changed = {name: html for name, html in shown.items() if sent.get(name) != html}
                 changed |= dict.fromkeys((name for name in sent if name not in shown), "")
                 sent = shown
                 yield changed
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._wait_for_change(), _PULSE_S)
+                await self._wait_for_look(num_looks)
         finally:
             self._tabs[opened] -= 1
             self._tabs += Counter()  # leaves out who has no tab
 
-    async def _wait_for_change(self) -> None:
+    async def _wait_for_look(self, num_looks: int) -> None:
+        """Wait for one after so many, or for the end: tabs that woke by themselves cost more than what they show."""
         async with self._changed:
-            await self._changed.wait()
+            await self._changed.wait_for(lambda: self._num_looks > num_looks or self._is_over())
 
     def _show(self, key: tuple[str, ...]) -> Shown:
         if self._looked is None:
