@@ -220,7 +220,7 @@ LEARNING = (
     Breakage(
         "a vector that tells what episodes led to is taken for one that begins anew with the next step",
         "sample_profiler/envs/vector.py",
-        "if not self._says_when and tells_finals(infos):",
+        "if may_differ and tells_finals(infos):",
         "if self._says_when and tells_finals(infos):",
         ("tests/envs/test_foreign_vectors.py",),
     ),

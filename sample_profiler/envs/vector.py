@@ -101,7 +101,7 @@ class VectorAgents:
         # gymnasium's vectors begin anew with the next step; simulators do so within the step that ended an episode.
         self._autoreset = told or (AutoresetMode.NEXT_STEP if isinstance(env, VectorEnv) else AutoresetMode.SAME_STEP)
         self._says_when = told is not None
-        self._has_tuples = is_nested(self.observation_space)
+        self._is_nested = is_nested(self.observation_space)
         self._batched_observations = batch_space(self.observation_space, self.num_agents)
         self._observations: Any = None  # the latest, as the vector returned them
         self._latest: list[Any] = []  # a copy of them, one by one
@@ -276,9 +276,10 @@ class VectorAgents:
     def _read_infos(self, infos: Any) -> Any:
         """Return infos of a step, and note what they show of when members begin anew, if nothing else says when."""
         check_infos(infos, self.num_agents, self._name)
-        if not self._says_when and tells_finals(infos):
+        may_differ = self._autoreset is not AutoresetMode.SAME_STEP and not self._says_when
+        if may_differ and tells_finals(infos):
             self._autoreset = AutoresetMode.SAME_STEP
-        return with_named_finals(infos) if self._has_tuples else infos
+        return with_named_finals(infos, self.observation_space) if self._is_nested else infos
 
     def _begin(self, members: Sequence[int] | npt.NDArray[np.intp]) -> bool:
         """Have members begin anew that do not do so by themselves; return whether there is anything new to see."""

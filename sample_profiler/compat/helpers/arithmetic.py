@@ -37,7 +37,8 @@ class LinearDecay:
         value = float(np.interp(step, self._steps, self._values))
         if self._staircase is None or not self._steps[0] < step < self._steps[-1]:
             return value
-        return max(value // self._staircase * self._staircase, self._values[0])
+        low, high = sorted((self._values[0], self._values[-1]))
+        return min(max(value // self._staircase * self._staircase, low), high)
 
 
 def scale_to_range(np_array: Any, min_: float, max_: float) -> Any:

@@ -110,10 +110,11 @@ class InferenceModel(nn.Module):
     def forward_head(self, normalized_obs_dict: Mapping[str, Tensor], action_mask: Tensor | None = None) -> Tensor:
         """Encode observations; behind the encoding is the action mask, if the observations have one."""
         inputs = dict(normalized_obs_dict)
-        if action_mask is not None:
-            inputs[ACTION_MASK_KEY] = action_mask
-        elif ACTION_MASK_KEY in self._space.spaces and ACTION_MASK_KEY not in inputs:
-            inputs[ACTION_MASK_KEY] = torch.ones(len(next(iter(inputs.values()))), self._mask_size)
+        if ACTION_MASK_KEY in self._space.spaces:  # what knows none is not shown one
+            if action_mask is not None:
+                inputs[ACTION_MASK_KEY] = action_mask
+            elif ACTION_MASK_KEY not in inputs:
+                inputs[ACTION_MASK_KEY] = torch.ones(len(next(iter(inputs.values()))), self._mask_size)
         return self.network.forward_head(inputs)
 
     def forward_core(self, head_output: Tensor, rnn_states: Tensor) -> tuple[Tensor, Tensor]:

@@ -51,7 +51,7 @@ class RunningMeanStdInPlace(nn.Module):
         self.per_channel = per_channel
         self.norm_only = norm_only
         self._others = [0, *range(2, len(input_shape) + 1)] if per_channel else [0]
-        self._view = [-1, *([1] * (len(input_shape) - 1))] if per_channel else [1, *input_shape]
+        self._view = [-1, *([1] * (len(input_shape) - 1))] if per_channel else list(input_shape) or [1]
         shape = tuple(input_shape[:1] if per_channel else input_shape)
         self.register_buffer("running_mean", torch.zeros(shape, dtype=torch.float64))
         self.register_buffer("running_var", torch.ones(shape, dtype=torch.float64))
@@ -76,9 +76,10 @@ class RunningMeanStdInPlace(nn.Module):
         num_rows = x.numel() // max(1, self.running_mean.numel())
         mean, variance = rows.mean(self._others), rows.var(self._others, unbiased=False)
         delta = mean - self.running_mean
-        total = self.count + num_rows
-        squares = self.running_var * self.count + variance * num_rows
-        squares += delta * delta * self.count * num_rows / total
+        count = self.count[0]
+        total = count + num_rows
+        squares = self.running_var * count + variance * num_rows
+        squares += delta * delta * count * num_rows / total
         self.running_mean += delta * num_rows / total
         self.running_var.copy_(squares / total)
         self.count.copy_(total)

@@ -110,11 +110,12 @@ def create_onnx_exporter(cfg: Any, env: BatchedVecEnv, enable_jit: bool = False)
 @contextlib.contextmanager
 def _without_scripts() -> Iterator[None]:
     """Have `torch.jit.script` return what it is given."""
-    torch.jit._state.disable()
+    state = torch.jit._state._enabled
+    were_on, state.enabled = state.enabled, False
     try:
         yield
     finally:
-        torch.jit._state.enable()
+        state.enabled = were_on
 
 
 def generate_args(space: gymnasium.Space[Any], batch_size: int = 1) -> dict[str, Tensor]:
@@ -146,13 +147,12 @@ def export_onnx(cfg: Any, f: str) -> int:
         PolicyError: A package is missing, or the network cannot be written so.
     """
     cfg = load_from_checkpoint(cfg)
-    env = make_env(cfg)
-    exporter = create_onnx_exporter(cfg, env)
+    with contextlib.closing(make_env(cfg)) as env:
+        exporter = create_onnx_exporter(cfg, env)
+        # What has one row in the example is taken for something that always has one.
+        inputs = generate_args(env.observation_space, 1 if cfg.use_rnn else _NUM_EXAMPLES)
     if not cfg.eval_deterministic:
         logger.warning("%s gives the most probable actions, as --eval_deterministic=True does", f)
-    # What has one row in the example is taken for something that always has one.
-    inputs = generate_args(env.observation_space, 1 if cfg.use_rnn else _NUM_EXAMPLES)
-    env.close()
     shapes = None if cfg.use_rnn else ({key: {0: torch.export.Dim("batch_size")} for key in inputs},)
     if cfg.use_rnn:
         inputs[_STATES] = generate_rnn_states(cfg)

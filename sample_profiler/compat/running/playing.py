@@ -30,6 +30,7 @@ def enjoy(cfg: Mapping[str, Any]) -> tuple[int, float]:
         How it ended, as of `ExperimentStatus`, and the mean reward of an episode; NaN: none was played to its end.
 
     Raises:
+        ConfigError: It is not said as what to upload it.
         UsageError: The hub cannot be used.
     """
     cfg = AttrDict(cfg if isinstance(cfg, Mapping) else vars(cfg))

@@ -28,7 +28,7 @@ class Epochs:
         beat: is called before each minibatch, which may take long.
 
     Attributes:
-        num_minibatches: that were trained on by this process.
+        num_minibatches: that this process has gone through.
     """
 
     def __init__(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from sample_profiler.errors import EnvContractError
@@ -51,7 +53,8 @@ def check_infos(infos: Any, num_members: int, name: str) -> None:
     """
     if isinstance(infos, Mapping):
         return
-    is_list = isinstance(infos, Sequence | np.ndarray) and not isinstance(infos, str)
+    is_list = isinstance(infos, Sequence) and not isinstance(infos, str)
+    is_list |= isinstance(infos, np.ndarray) and infos.ndim > 0
     if not is_list or len(infos) != num_members:
         told = f"a {type(infos).__name__} of {len(infos)}" if is_list else f"{infos!r:.60}"
         raise EnvContractError(
@@ -66,17 +69,20 @@ def tells_finals(infos: Any) -> bool:
     return any(info and info.get(key) is not None for info in of_members for key in FINAL_OBSERVATION_KEYS)
 
 
-def with_named_finals(infos: Any) -> Any:
+def with_named_finals(infos: Any, space: gymnasium.Space[Any]) -> Any:
     """Return infos in which a batch of final observations has its Tuples as dictionaries, by the numbers of entries.
 
-    A list, or an array of objects, has one for each member, and is what it was.
+    A list, or an array of objects, has one for each member, and is what it was; so is a tuple where observations are
+    none themselves.
 
     Args:
-        infos: As a vector with Tuples in its observations returned them.
+        infos: As a vector returned them.
+        space: Of the observations of one member.
     """
     if not isinstance(infos, Mapping):
         return infos
-    told = {key: infos[key] for key in FINAL_OBSERVATION_KEYS if isinstance(infos.get(key), Mapping | tuple)}
+    batches = (Mapping, tuple) if isinstance(space, spaces.Tuple) else Mapping
+    told = {key: infos[key] for key in FINAL_OBSERVATION_KEYS if isinstance(infos.get(key), batches)}
     return {**infos, **{key: _named(batch) for key, batch in told.items()}} if told else infos
 
 

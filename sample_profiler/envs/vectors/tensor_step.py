@@ -6,7 +6,7 @@ has tensors, or whatever else has ``__dlpack__`` (JAX, Warp).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +110,8 @@ class TensorStep:
                 return (told[0] if told else None), None
             pairs = [(member, final) for member, final in enumerate(told[0]) if final is not None]
         else:
-            keys = set(FINAL_OBSERVATION_KEYS)
-            pairs = [(member, info[key]) for member, info in enumerate(self.infos) for key in keys & info.keys()]
+            finals = [_first_told(info or {}, FINAL_OBSERVATION_KEYS) for info in self.infos]
+            pairs = [(member, final) for member, final in enumerate(finals) if final is not None]
         if not pairs:
             return None, None
         members = as_tensor([member for member, _ in pairs], device)
@@ -123,6 +123,10 @@ class TensorStep:
         if isinstance(self.infos, Mapping):
             return _copies(infos_of_members(self.infos))
         return [_copies(infos_of_members(info)) if info else {} for info in self.infos]
+
+
+def _first_told(info: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    return next((info[key] for key in keys if info.get(key) is not None), None)
 
 
 def _is_of_members(finals: Any) -> bool:

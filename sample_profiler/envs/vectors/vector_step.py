@@ -65,7 +65,7 @@ class VectorStep:
             final = own.pop(_FINAL_INFO_KEY, None)
             told = [{**_entries_of(own, member), **_last_info(final, member)} for member in members]
         else:
-            told = [dict(self.infos[member]) for member in members]
+            told = [dict(self.infos[member] or {}) for member in members]
         if self.autoreset is AutoresetMode.NEXT_STEP:
             told = [{**info, IS_ACTIVE_KEY: False} for info in told]
         return told

@@ -9,7 +9,7 @@ from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents
 from sample_profiler.compat.environments.batched import BatchedVecEnv
 from sample_profiler.envs import EnvSpec, inspect_env
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.errors import UsageError
+from sample_profiler.errors import EnvContractError, UsageError
 
 LENGTHS = (2, 3)  # of the episodes of two agents
 
@@ -191,3 +191,10 @@ def test_discrete_observations_may_be_arrays_of_one_entry(is_dict):
     (observation,), *_ = env.step(np.array([[2]]))
     assert observation["last" if is_dict else "obs"] == 2
     assert not is_dict or observation["obs"].shape == (1,)
+
+
+def test_what_is_no_result_goes_on_to_whoever_checks_it():
+    env = LastAction(is_dict=False)
+    env.reset = lambda: 0
+    with pytest.raises(EnvContractError, match="written for gym before"):
+        agents_env(env).reset()

@@ -19,6 +19,7 @@ from sample_profiler.compat.environments.interfaces import (
 )
 from sample_profiler.compat.environments.registry import global_env_registry, register_env
 from sample_profiler.compat.settings.arguments import default_cfg
+from sample_profiler.envs.registry import registered_envs
 
 
 def test_one_agent_is_a_batch_of_one_that_resets_itself():
@@ -37,6 +38,18 @@ def test_one_agent_is_a_batch_of_one_that_resets_itself():
             break
     assert "reset_info" in infos[0] and observations["obs"].abs().max() < 0.06, "the next episode has begun"
     env.close()
+
+
+def test_what_is_put_into_the_registry_and_taken_out_is_so_for_runs():
+    def make(name, cfg, env_config, render_mode):
+        return gymnasium.make("CartPole-v1")
+
+    global_env_registry().update({"cart_1": make})
+    global_env_registry().setdefault("cart_2", make)
+    assert {"cart_1", "cart_2"} <= set(registered_envs())
+    assert global_env_registry().pop("cart_1") is make
+    del global_env_registry()["cart_2"]
+    assert not {"cart_1", "cart_2"} & set(registered_envs())
 
 
 def test_several_agents_as_lists_are_tensors():

@@ -16,6 +16,8 @@ def test_a_number_goes_from_milestone_to_milestone():
     assert [decay.at(step) for step in (-1, 0, 500, 1000, 9999)] == [100, 100, 75, 50, 50]
     stairs = LinearDecay([(0, 0), (100, 100)], staircase=25)
     assert [stairs.at(step) for step in (0, 10, 30, 99, 100)] == [0, 0, 25, 75, 100]
+    falling = LinearDecay([(0, 100), (1000, 50)], staircase=10)
+    assert [falling.at(step) for step in (0, 100, 500, 999, 1000)] == [100, 90, 70, 50, 50]
     with pytest.raises(ValueError, match="there are none"):
         LinearDecay([])
 

@@ -173,6 +173,27 @@ def test_by_itself_it_does_what_theirs_do(factory):
         assert set(model(seen, states, values_only=True)) == {"values", "new_rnn_states"}
 
 
+def test_a_network_that_knows_no_mask_is_not_shown_one_and_draws_by_it_all_the_same(factory):
+    seen_keys = []
+
+    class Whole(Encoder):
+        def forward(self, obs_dict):
+            seen_keys.append(set(obs_dict))
+            return torch.cat(list(obs_dict.values()), dim=1)
+
+        def get_out_size(self):
+            return 4
+
+    factory.register_encoder_factory(lambda cfg, space: Whole(cfg))
+    cfg = default_cfg()
+    cfg.rnn_size = 8
+    model = create_actor_critic(cfg, spaces.Dict(obs=SPACE["obs"]), ACTIONS)
+    states = torch.zeros(2, get_rnn_size(cfg))
+    result = model({"obs": torch.ones(2, 4)}, states, action_mask=torch.tensor([[0, 0, 1]] * 2))
+    assert result["actions"].tolist() == [2, 2]
+    assert all(keys == {"obs"} for keys in seen_keys)
+
+
 def test_parts_that_a_network_asks_for_are_those_registered_in_any_process_of_the_run(factory, monkeypatch):
     factory.register_model_core_factory(lambda cfg, size: ModelCoreRNN(cfg, size))
     factory.register_actor_critic_factory(make_own)

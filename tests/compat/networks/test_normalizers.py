@@ -31,6 +31,21 @@ def test_rows_are_normalized_in_place_by_the_statistics_that_runs_have(compiled)
     assert normalizer.running_mean.equal(before)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+@pytest.mark.parametrize("shape", [(1,), ()])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_of_one_number_may_have_no_dimension_of_their_own(compiled, shape):
+    """As returns have: the original's learner normalizes them by statistics of shape (1,)."""
+    normalizer = RunningMeanStdInPlace(shape)
+    normalizer = torch.jit.script(normalizer) if compiled else normalizer
+    rows = ROWS.flatten().clone()
+    normalizer(rows)
+    assert abs(rows.mean()) < 0.01 and abs(rows.std() - 1) < 0.01
+    normalizer.eval()
+    normalizer(rows, denormalize=True)
+    assert abs(rows.mean() - ROWS.mean()) < 0.01
+
+
 def test_statistics_of_channels_and_deviations_alone():
     rows = ROWS.clone()
     of_channels = RunningMeanStdInPlace((3, 4), per_channel=True)
