@@ -221,7 +221,7 @@ LEARNING = (
         "a vector that tells what episodes led to is taken for one that begins anew with the next step",
         "sample_profiler/envs/vector.py",
         "if may_differ and tells_finals(infos):",
-        "if self._says_when and tells_finals(infos):",
+        "if False and tells_finals(infos):",
         ("tests/envs/test_foreign_vectors.py",),
     ),
 )
