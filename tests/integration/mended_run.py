@@ -38,6 +38,7 @@ class MendedEnv(gymnasium.Env):
             raise ValueError("broken step")
         # Whoever keeps the books.
         os.kill(os.getpid() if "--serial_mode=True" in sys.argv else os.getppid(), signal.SIGKILL)
+        time.sleep(60)  # else it may come to a training step, and its checkpoint, before all have noticed
 
 
 register_env("mended", lambda *_, **__: MendedEnv())
