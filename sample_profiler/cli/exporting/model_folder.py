@@ -19,11 +19,14 @@ from sample_profiler.run_folder import RunFolder
 from sample_profiler.spaces.as_data import space_to_data
 from sample_profiler.version import __version__
 
-__all__ = ["push_folder", "write_folder"]
+__all__ = ["CARD", "HUB_EXTRA", "front_matter", "model_index", "push_folder", "write_folder"]
 
-_CARD = "README.md"
+CARD = "README.md"
+"""File of a folder that hubs show first."""
+
 _SPACES = "policy.json"
-_EXTRA = "pip install 'sample_profiler[export]'"
+HUB_EXTRA = "pip install 'sample_profiler[export]'"
+"""What to install for the hub."""
 
 _HOW_TO_RUN = {
     "onnx": """\
@@ -84,7 +87,7 @@ def write_folder(folder: Path, run: RunFolder, policy: Policy, format_name: str,
     videos = [video for ending in (".mp4", ".gif") if (video := run.replay.with_suffix(ending)).is_file()]
     for video in videos[:1]:
         shutil.copyfile(video, folder / video.name)
-    _write(folder / _CARD, _card(run, policy, format_name, file, [video.name for video in videos[:1]]))
+    _write(folder / CARD, _card(run, policy, format_name, file, [video.name for video in videos[:1]]))
 
 
 def _write(path: Path, text: str) -> None:
@@ -102,13 +105,11 @@ def _card(run: RunFolder, policy: Policy, format_name: str, file: str, videos: l
         "pipeline_tag": "reinforcement-learning",
     }
     if returns is not None:
-        task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
         metric = {"type": "mean_reward", "value": round(returns, 2), "name": "mean return of the latest episodes"}
-        result = {"task": task, "dataset": {"name": env, "type": env}, "metrics": [metric]}
-        head["model-index"] = [{"name": name, "results": [result]}]
+        head |= model_index(name, env, metric)
     how = _HOW_TO_RUN[format_name].format(file=file, state_size=policy.state_size, outputs=list(OUTPUTS))
     texts = [
-        f"---\n{_yaml(head)}---\n",
+        front_matter(head),
         f"# {name}\n",
         f"A policy for `{env}`, trained by PPO for {policy.trained_frames:,} frames with sample_profiler {__version__}."
         + ("" if returns is None else f" The latest episodes of its training had a mean return of {returns:.4g}.")
@@ -134,9 +135,22 @@ def _latest_return(run: RunFolder) -> float | None:
     return points[-1][1] if points else None
 
 
-def _yaml(data: Mapping[str, Any]) -> str:
-    """Return JSON line by line: YAML has all of it."""
-    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in data.items())
+def model_index(name: str, env: str, metric: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a card's head that tells a hub how good a policy is.
+
+    Args:
+        name: of the policy.
+        env: name of the environment.
+        metric: its ``type``, ``value`` and ``name``.
+    """
+    task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
+    result = {"task": task, "dataset": {"name": env, "type": env}, "metrics": [metric]}
+    return {"model-index": [{"name": name, "results": [result]}]}
+
+
+def front_matter(head: Mapping[str, Any]) -> str:
+    """Return the head of a card, JSON line by line: YAML has all of it."""
+    return "---\n" + "".join(f"{name}: {json.dumps(value)}\n" for name, value in head.items()) + "---\n"
 
 
 def _flags(flags: Mapping[str, Any]) -> str:
@@ -159,7 +173,7 @@ def push_folder(folder: Path, repository: str) -> str:
     try:
         from huggingface_hub import HfApi
     except ImportError as error:
-        raise UsageError(f"{error.name} is not installed, which --push_to_hub takes: {_EXTRA}") from None
+        raise UsageError(f"{error.name} is not installed, which --push_to_hub takes: {HUB_EXTRA}") from None
     hub = HfApi()
     try:
         address = hub.create_repo(repository, repo_type="model", exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sample_profiler.cli.exporting.model_folder import push_folder
+from sample_profiler.cli.exporting.model_folder import CARD, HUB_EXTRA, front_matter, model_index, push_folder
 from sample_profiler.compat.helpers.utilities import log
 from sample_profiler.errors import ConfigError, UsageError
 from sample_profiler.files import written_whole
@@ -23,8 +22,6 @@ __all__ = [
     "push_to_hf",
 ]
 
-_EXTRA = "pip install 'sample_profiler[export]'"
-_CARD = "README.md"
 _NUM_CHANNELS = 3
 
 
@@ -73,18 +70,15 @@ def generate_model_card(
     lines = [f"# {repo_id.rpartition('/')[-1]}", "", f"A policy for `{env}`, trained by {algo}."]
     if rewards:
         mean, spread = float(np.mean(rewards)), float(np.std(rewards))
-        task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
         metric = {"type": "mean_reward", "value": f"{mean:.2f} +/- {spread:.2f}", "name": "mean_reward"}
-        result = {"task": task, "dataset": {"name": env, "type": env}, "metrics": [metric]}
-        head["model-index"] = [{"name": algo, "results": [result]}]
+        head |= model_index(algo, env, metric)
         lines[-1] += f" It got a reward of {mean:.2f} ± {spread:.2f} in {len(rewards)} episodes."
     for title, module in (("Play it", enjoy_name), ("Train it on", train_name)):
         flags = f"--algo={algo} --env={env} --train_dir=./train_dir --experiment={repo_id.rpartition('/')[-1]}"
         command = f"python -m sample_profiler.compat -m {module or 'MODULE'} {flags}"
         lines += ["", f"## {title}", "", "```", command, "```"]
-    yaml = "".join(f"{name}: {json.dumps(value)}\n" for name, value in head.items())
-    with written_whole(Path(dir_path) / _CARD) as partial:
-        partial.write_text(f"---\n{yaml}---\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    with written_whole(Path(dir_path) / CARD) as partial:
+        partial.write_text(f"{front_matter(head)}\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def check_hub(cfg: Any) -> None:
@@ -100,7 +94,7 @@ def check_hub(cfg: Any) -> None:
     if "/" not in (cfg.hf_repository or ""):
         raise ConfigError([f"--hf_repository={cfg.hf_repository}: --push_to_hub wants it as user/name"])
     if find_spec("huggingface_hub") is None:
-        raise UsageError(f"huggingface_hub is not installed, which --push_to_hub takes: {_EXTRA}")
+        raise UsageError(f"huggingface_hub is not installed, which --push_to_hub takes: {HUB_EXTRA}")
 
 
 def push_to_hf(dir_path: str, repo_name: str) -> None:
@@ -129,7 +123,7 @@ def load_from_hf(dir_path: str, repo_id: str) -> None:
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
-        raise UsageError(f"{error.name} is not installed, which takes runs from the hub: {_EXTRA}") from None
+        raise UsageError(f"{error.name} is not installed, which takes runs from the hub: {HUB_EXTRA}") from None
     folder = Path(dir_path) / repo_id.rpartition("/")[-1]
     try:
         snapshot_download(repo_id, local_dir=folder)
