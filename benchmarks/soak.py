@@ -1,8 +1,11 @@
 """Train for a long while and print whether the run stays as it was: its memory, its throughput, its files.
 
-A soak is the ordinary training script in a process of its own. Every few seconds its frames are read from its record
-files and the memory of all its processes is added up (proportional share: what they share counts once). Memory may
-grow while everything is used for the first time; after that its slope is that of the least squares. Throughput is
+A soak is the ordinary training script in a process of its own. It goes on from the checkpoint of a run of some minutes:
+a policy that still learns makes episodes longer or shorter, and with them the frames a second, whatever the run does.
+Every few seconds its frames are read from its record files and the memory of all its processes is added up
+(proportional share: what they share counts once). Memory may grow while everything is used for the first time; after
+that its slope is that of the least squares, without what the record files take: each has a fixed size, and fills as
+fast as its process has something to say, that of the Batcher of CartPole for a quarter of an hour. Throughput is
 compared between the first and the last sixth of the time, and so is how long a fixed piece of work takes beside it:
 where that takes longer at last, it is the machine that became slower. In the end the run and a new one that goes on
 from its checkpoint take turns for some minutes: where both are equally fast, the run has not become slower, whatever
@@ -68,6 +71,7 @@ class Moment:
         memory_mib: of all its processes.
         folder_mib: of its files.
         work_ms: processor time of a fixed piece of work beside it.
+        records_mib: of that memory what the record files take.
     """
 
     time_s: float
@@ -75,6 +79,12 @@ class Moment:
     memory_mib: float
     folder_mib: float
     work_ms: float
+    records_mib: float = 0.0
+
+    @property
+    def own_mib(self) -> float:
+        """Of its processes without their record files."""
+        return self.memory_mib - self.records_mib
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,20 @@ class Soak:
     status: int | None
     output: str = ""
     turns: Turns = field(default_factory=Turns)
+
+
+def learn(command: Sequence[str], folder: Path, seconds: float) -> Soak:
+    """Train for some time what the soak goes on with, and look at nothing."""
+    log = folder / "learned.txt"
+    with log.open("w") as output:
+        flags = (f"--train_dir={folder}", "--experiment=run", f"--train_for_seconds={seconds:g}")
+        try:
+            status: int | None = subprocess.run(
+                [*command, *flags], stdout=output, stderr=subprocess.STDOUT, timeout=seconds + 2 * _SPARE_S
+            ).returncode
+        except subprocess.TimeoutExpired:
+            status = None
+    return Soak([], status, "" if status == 0 else _end_of(log))
 
 
 def watch(
@@ -137,8 +161,11 @@ def watch(
             with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
                 process.kill()  # the others notice, and end
             process.wait()
-    said = "" if status == 0 else log.read_text(errors="replace")[-_MOST_OUTPUT:]
-    return Soak(moments, status, said, turns or Turns())
+    return Soak(moments, status, "" if status == 0 else _end_of(log), turns or Turns())
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(errors="replace")[-_MOST_OUTPUT:]
 
 
 def _take_turns(process: psutil.Process, command: Sequence[str], folder: Path, num_pairs: int) -> Turns:
@@ -156,12 +183,22 @@ def look(process: psutil.Process, run_folder: Path, log: Path, time_s: float, wo
     files_mib = sum(path.stat().st_size for path in run_folder.rglob("*") if path.is_file()) / 2**20
     if not (frames and memory):
         return []
-    return [Moment(time_s, frames, memory[0].total, files_mib, 1000 * work.measure())]
+    records_mib = measure_mapped(process, run_folder)
+    return [Moment(time_s, frames, memory[0].total, files_mib, 1000 * work.measure(), records_mib)]
+
+
+def measure_mapped(process: psutil.Process, folder: Path) -> float:
+    """Return the MiB of memory in which a process and its descendants have files of a folder."""
+    num_bytes = 0
+    for member in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            num_bytes += sum(file.pss for file in member.memory_maps() if Path(file.path).is_relative_to(folder))
+    return num_bytes / 2**20
 
 
 def slope_per_minute(moments: Sequence[Moment]) -> float:
     """Return the growth of memory in MiB a minute, by least squares."""
-    return statistics.linear_regression([m.time_s / 60 for m in moments], [m.memory_mib for m in moments]).slope
+    return statistics.linear_regression([m.time_s / 60 for m in moments], [m.own_mib for m in moments]).slope
 
 
 def throughput(moments: Sequence[Moment]) -> float:
@@ -240,20 +277,25 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
     return {"what": "end", "status": soak.status, "problems": problems, **facts}
 
 
-def make_soak(task: str, minutes: float, num_pairs: int, path: Path, flags: Sequence[str] = ()) -> None:
+def make_soak(
+    task: str, minutes: float, learned_minutes: float, num_pairs: int, path: Path, flags: Sequence[str] = ()
+) -> None:
     """Make one soak, and keep every look and the end; `flags` are further ones of the run."""
     origin = describe_origin()
-    facts = {"task": task, "minutes": minutes, "facts": Machine.this().to_dict()}
-    append_line(path, {"what": "begin", **facts, **origin})
+    facts = {"task": task, "minutes": minutes, "learned_minutes": learned_minutes}
+    append_line(path, {"what": "begin", **facts, "facts": Machine.this().to_dict(), **origin})
 
     def keep(moment: Moment) -> None:
         append_line(path, {"what": "look", **{name: round(value, 2) for name, value in asdict(moment).items()}})
 
     with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_", ignore_cleanup_errors=True) as name:
-        seconds = minutes * 60
-        command = [sys.executable, "-m", *TASKS[task], *flags, f"--train_for_seconds={seconds + turns_s(num_pairs):g}"]
-        soak = watch(command, Path(name), seconds, keep, num_pairs)
-    append_line(path, judge(soak, minutes) | {"task": task, "minutes": minutes} | origin)
+        seconds, folder = minutes * 60, Path(name)
+        command = [sys.executable, "-m", *TASKS[task], *flags]
+        soak = learn(command, folder, learned_minutes * 60) if learned_minutes else Soak([], 0)
+        if soak.status == 0:
+            command.append(f"--train_for_seconds={seconds + turns_s(num_pairs):g}")
+            soak = watch(command, folder, seconds, keep, num_pairs)
+    append_line(path, judge(soak, minutes) | facts | origin)
 
 
 def find_end(path: Path, minutes: float) -> dict[str, Any] | None:
@@ -265,7 +307,8 @@ def find_end(path: Path, minutes: float) -> dict[str, Any] | None:
 def describe(end: dict[str, Any]) -> str:
     """Return what a soak came to in words."""
     text, figures = (
-        f"{end['task']}, {end['minutes']:g} minutes, {end['machine']}, commit {end['commit']}",
+        f"{end['task']}, {end['minutes']:g} minutes after {end.get('learned_minutes', 0):g} of learning, "
+        f"{end['machine']}, commit {end['commit']}",
         end["figures"],
     )
     if figures:
@@ -290,6 +333,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="what is trained; default: all")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long each")
     parser.add_argument(
+        "--learned",
+        type=float,
+        default=8.0,
+        help="minutes that a policy has learned before, so that its speed is level",
+    )
+    parser.add_argument(
         "--pairs", type=int, default=NUM_PAIRS, help="turns that the run and a new one take in the end; 0: none"
     )
     parser.add_argument("--transport", choices=("pipe", "fifo"), default="pipe", help="of the runs' messages")
@@ -304,7 +353,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         path = options.output / f"soak-{task}{kind}.jsonl"
         end = find_end(path, options.minutes)
         if end is None or (options.again and end["problems"]):
-            make_soak(task, options.minutes, options.pairs, path, flags)
+            make_soak(task, options.minutes, options.learned, options.pairs, path, flags)
             end = find_end(path, options.minutes)
         assert end is not None  # it has just been made
         ends.append(end)

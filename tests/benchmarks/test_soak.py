@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 from benchmarks import soak
 from benchmarks.measuring.machine_speed import FixedWork
 from benchmarks.measuring.old_and_new import NUM_PAIRS, Turns
-from benchmarks.soak import Moment, Soak, describe, evaluate, find_problems, main, watch
+from benchmarks.soak import Moment, Soak, describe, evaluate, find_problems, main, measure_mapped, watch
 
 
 def moments(memory_of, fps_of, minutes=60, work_of=lambda minute: 2.0):
@@ -30,6 +34,33 @@ def test_memory_that_grows_only_at_first_does_not_count():
 def test_memory_that_leaks_is_seen_by_the_minute():
     figures = evaluate(moments(lambda minute: 500 + 2.5 * minute, lambda minute: 1000))
     assert figures["memory_mib_per_minute"] == pytest.approx(2.5)
+
+
+def test_record_files_that_fill_are_no_leak():
+    looks = [
+        dataclasses.replace(m, memory_mib=500 + 2 * m.time_s / 60, records_mib=1.5 * m.time_s / 60)
+        for m in moments(lambda minute: 0, lambda minute: 1000)
+    ]
+    assert evaluate(looks)["memory_mib_per_minute"] == pytest.approx(0.5)
+
+
+def test_what_is_mapped_of_a_folder_is_measured_for_all_processes(tmp_path):
+    file = tmp_path / "run" / "filled"
+    file.parent.mkdir()
+    file.write_bytes(bytes(8 << 20))
+    map_it = (
+        f"import mmap; file = open('{file}', 'r+b'); memory = mmap.mmap(file.fileno(), 0); memory.write(bytes(8 << 20))"
+    )
+    with psutil.Popen([sys.executable, "-c", f"{map_it}; input()"], stdin=subprocess.PIPE) as process:
+        try:
+            for _ in range(1000):
+                if (mib := measure_mapped(psutil.Process(), file.parent)) > 7.9:
+                    break
+                time.sleep(0.01)
+            assert mib == pytest.approx(8)
+            assert measure_mapped(process, tmp_path / "other") == 0
+        finally:
+            process.kill()
 
 
 def test_a_run_that_becomes_slower_is_seen():
@@ -57,7 +88,7 @@ def test_a_new_run_in_turns_is_told_and_excuses_nothing(capsys, monkeypatch, tmp
     looks = moments(lambda minute: 500, lambda minute: 1000 if minute < 30 else 900)
     turns = Turns(old=[100.0, 110.0, 90.0], new=[100.0, 110.0, 90.0])
     monkeypatch.setattr(soak, "watch", lambda *_: Soak(looks, 0, turns=turns))
-    assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 1
+    assert main(["--tasks=cartpole", "--learned=0", f"--output={tmp_path}"]) == 1
     assert "in turns with a new run: 1.000 of its throughput (1.000 to 1.000)" in capsys.readouterr().out
     end = lines_of(tmp_path, "cartpole")[-1]
     assert end["figures"]["old_to_new"] == pytest.approx(1)
@@ -103,6 +134,7 @@ def soaked(monkeypatch):
         return Soak(looks, seen["status"], "its end" if seen["status"] else "")
 
     monkeypatch.setattr(soak, "watch", watch)
+    monkeypatch.setattr(soak, "learn", lambda *_: Soak([], 0))
     return trained, seen
 
 
@@ -165,6 +197,31 @@ def test_a_run_that_does_not_end_or_is_too_short_fails(soaked, tmp_path, status,
     seen |= {"status": status, "minutes": minutes}
     assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 1
     assert any(text.startswith(problem) for text in lines_of(tmp_path, "cartpole")[-1]["problems"])
+
+
+def test_a_soak_goes_on_with_what_was_learned_for_some_minutes(soaked, monkeypatch, tmp_path, capsys):
+    learned = []
+    monkeypatch.setattr(soak, "learn", lambda command, folder, seconds: learned.append(seconds) or Soak([], 0))
+    assert main(["--tasks=cartpole", "--learned=6", f"--output={tmp_path}"]) == 0
+    assert learned == [360] and lines_of(tmp_path, "cartpole")[-1]["learned_minutes"] == 6
+    assert "cartpole, 60 minutes after 6 of learning" in capsys.readouterr().out
+
+
+def test_where_nothing_could_be_learned_there_is_no_soak(soaked, monkeypatch, tmp_path):
+    trained, _ = soaked
+    monkeypatch.setattr(soak, "learn", lambda *_: Soak([], 7, "what it said"))
+    assert main(["--tasks=cartpole", f"--output={tmp_path}"]) == 1
+    assert trained == [] and "it ended with status 7" in lines_of(tmp_path, "cartpole")[-1]["problems"]
+
+
+def test_what_a_soak_goes_on_with_lies_where_the_soak_looks_for_it(monkeypatch, tmp_path):
+    save = "import sys; open(sys.argv[1].split('=')[1] + '/flags', 'w').write(' '.join(sys.argv[1:])); print('learned')"
+    assert soak.learn([sys.executable, "-c", save], tmp_path, 60) == Soak([], 0)
+    assert (tmp_path / "flags").read_text() == f"--train_dir={tmp_path} --experiment=run --train_for_seconds=60"
+    failed = soak.learn([sys.executable, "-c", "import sys; sys.exit('no')"], tmp_path, 60)
+    assert failed == Soak([], 1, "no\n")
+    monkeypatch.setattr(soak, "_SPARE_S", 0.1)
+    assert soak.learn([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path, 0.1).status is None
 
 
 def test_a_process_that_does_not_end_is_killed_and_what_was_seen_is_there(monkeypatch, tmp_path):
