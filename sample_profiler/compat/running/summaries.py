@@ -27,7 +27,9 @@ class Summaries:
         """Take one value."""
         self._keep("add_scalar", tag, float(scalar_value), global_step)
 
-    def add_scalars(self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: Any = None) -> None:
+    def add_scalars(
+        self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: Any = None, *_times: Any, **_options: Any
+    ) -> None:
         """Take several values, each under a name of its own behind the common one."""
         for name, value in tag_scalar_dict.items():
             self.add_scalar(f"{main_tag}/{name}", value, global_step)
@@ -50,11 +52,13 @@ class Summaries:
         figure.canvas.draw()
         self.add_image(tag, figure.canvas.buffer_rgba(), global_step, dataformats="HWC")
 
-    def add_video(self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4, *_times: Any) -> None:
+    def add_video(
+        self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4, *_times: Any, **_options: Any
+    ) -> None:
         """Take videos, side by side."""
         self._keep("add_video", tag, _copied(vid_tensor), global_step, fps=fps)
 
-    def add_text(self, tag: str, text_string: str, global_step: Any = None, *_times: Any) -> None:
+    def add_text(self, tag: str, text_string: str, global_step: Any = None, *_times: Any, **_options: Any) -> None:
         """Take a text."""
         self._keep("add_text", tag, text_string, global_step)
 

@@ -78,7 +78,7 @@ def test_a_writer_has_the_ways_of_calling_it_that_scripts_know():
     summaries.add_histogram("c", torch.ones(2, requires_grad=True), bins=5)
     summaries.add_image("d", np.zeros((2, 2, 3)), 3, dataformats="HWC")
     summaries.add_video("e", torch.zeros(1, 2, 3, 4, 4), 3, 10)
-    summaries.add_text("f", "told", 3)
+    summaries.add_text("f", "told", 3, walltime=1.5)
     canvas = SimpleNamespace(draw=lambda: None, buffer_rgba=lambda: memoryview(np.full((2, 2, 4), 9, np.uint8)))
     summaries.add_figure("g", SimpleNamespace(canvas=canvas), 3)
     summaries.flush()
