@@ -137,6 +137,14 @@ EXAMPLES = (
         needs="nle",
     ),
     Example(
+        "envpool",
+        "envpool.mujoco.train_envpool_mujoco",
+        "envpool.mujoco.enjoy_envpool_mujoco",
+        ("--env=mujoco_doublependulum",),
+        ("--num_batches_per_epoch=1", "--num_envs_per_worker=1", "--env_agents=4"),
+        needs="envpool",
+    ),
+    Example(
         "sampler",
         "sampler.use_simplified_sampling_api",
         "",
@@ -182,6 +190,12 @@ TESTS = (
     Tests("tests of atari", ("tests/envs/atari/test_atari.py",), needs="ale_py"),
     Tests("tests of pettingzoo", ("tests/envs/pettingzoo",), needs="pettingzoo.classic"),
     Tests("tests of vizdoom", ("tests/envs/vizdoom",), needs="vizdoom"),
+    Tests(
+        "tests of envpool",
+        ("tests/envs/mujoco/test_envpool_mujoco.py", "tests/envs/atari/test_envpool_atari.py"),
+        "envpool",
+    ),
+    Tests("tests of dmlab", ("tests/envs/dmlab",)),
 )
 
 

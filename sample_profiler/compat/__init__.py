@@ -7,13 +7,11 @@ their_script.py …` a script; in a notebook, call :func:`install` before anythi
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 
-__all__ = ["SITE", "install"]
+from sample_profiler.compat.serving.place import SITE
 
-SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
-"""Where `sample_factory` is found; first on `sys.path` of who asked for it, and of the processes that it starts."""
+__all__ = ["SITE", "install"]
 
 
 def install() -> None:

@@ -226,7 +226,7 @@ def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, fl
         title: What the environment is called in error messages.
 
     Raises:
-        EnvContractError: They are not numbers by name.
+        EnvContractError: They are not numbers by name; an objective of None is left out.
     """
     told = info.get("episode_extra_stats", {})
     if not isinstance(told, Mapping):
@@ -234,8 +234,8 @@ def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, fl
     statistics = {
         str(name): _read_number(value, f"{title}: episode_extra_stats[{name!r}]") for name, value in told.items()
     }
-    if "true_objective" in info:
-        statistics["true_objective"] = _read_number(info["true_objective"], f"{title}: true_objective")
+    if (objective := info.get("true_objective")) is not None:
+        statistics["true_objective"] = _read_number(objective, f"{title}: true_objective")
     return statistics
 
 

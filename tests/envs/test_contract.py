@@ -262,7 +262,7 @@ def test_an_episode_tells_numbers_by_name():
     told = {"kills": np.int64(3), 7: "0.5", "deaths": np.array([4])}
     info = {"episode_extra_stats": told, "true_objective": np.float32(2), "map": "E1M1"}
     assert read_episode_statistics(info, "mine") == {"kills": 3.0, "7": 0.5, "deaths": 4.0, "true_objective": 2.0}
-    assert read_episode_statistics({}, "mine") == {}
+    assert read_episode_statistics({"true_objective": None}, "mine") == read_episode_statistics({}, "mine") == {}
 
 
 @pytest.mark.parametrize(

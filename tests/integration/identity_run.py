@@ -1,6 +1,7 @@
 """Trains on games of copying: the observation says what each part of the action has to be, an episode is one step.
 
-`copy_*` have actions of every kind, `tell_*` observations of every kind.
+`copy_*` have actions of every kind, `tell_*` observations of every kind; `copy_each` has an agent for each kind of
+action, which sees what it has to do as an observation of that kind.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler import register_env, train
-from sample_profiler.spaces import action_parts, as_dict_space, part_width
+from sample_profiler.spaces import action_converter, action_parts, as_dict_space, part_width
 
 ACTION_SPACES = {
     "multi": spaces.MultiDiscrete([3, 4], start=[0, 2]),
@@ -21,6 +22,7 @@ ACTION_SPACES = {
     "combined": spaces.Tuple(
         [spaces.Discrete(3), spaces.MultiDiscrete([2, 4], start=[1, 0]), spaces.Box(-1, 1, (2,), np.float32)]
     ),
+    "number": spaces.Discrete(4, start=7),
     "bits": spaces.MultiBinary((2, 2)),
     "named": spaces.Dict(
         {
@@ -56,34 +58,43 @@ OBSERVATION_SPACES = {
 
 
 class Copy(gymnasium.Env):
-    """The reward is the mean over the parts: 1 for the right value of a discrete one, 1 less the distance for a Box."""
+    """The reward is the mean over the parts: 1 for the right value of a discrete one, 1 less the distance for a Box.
 
-    def __init__(self, kind: str, is_masked: bool) -> None:
+    What is to be done is shown as numbers, or as an action.
+    """
+
+    def __init__(self, kind: str, is_masked: bool, shows_action: bool = False) -> None:
         self.action_space = ACTION_SPACES[kind]
         self._parts = action_parts(self.action_space)
         sizes = [int(p.n) if isinstance(p, spaces.Discrete) else part_width(p) for p in self._parts]
         num_values = sum(int(part.n) for part in self._parts if isinstance(part, spaces.Discrete))
         box = spaces.Box(-1, 1, (sum(sizes),), np.float32)
         self._is_masked = is_masked
-        self.observation_space = spaces.Dict({"obs": box})
+        self._as_action = action_converter(self.action_space) if shows_action else None
+        self.observation_space = spaces.Dict({"obs": self.action_space if shows_action else box})
         if is_masked:
             self.observation_space["action_mask"] = spaces.Box(0, 1, (num_values,), np.int8)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self._target, shown, mask = [], [], []
+        self._target, shown, values, mask = [], [], [], []
         for part in self._parts:
             if isinstance(part, spaces.Discrete):
                 value = int(self.np_random.integers(part.n))
                 self._target.append(value + int(part.start))
                 shown.append(np.eye(part.n)[value])
+                values.append([value])
                 # Half of the wrong values are forbidden, never the right one.
                 mask.append((self.np_random.random(part.n) < 0.5) | (np.arange(part.n) == value))
             else:
                 value = self.np_random.uniform(-0.8, 0.8, part.shape)
                 self._target.append(value)
                 shown.append(value)
-        observation = {"obs": np.concatenate(shown).astype(np.float32)}
+                values.append(value)
+        if self._as_action is None:
+            observation = {"obs": np.concatenate(shown).astype(np.float32)}
+        else:
+            observation = {"obs": self._as_action(np.concatenate(values).astype(np.float32))}
         if self._is_masked:
             self._mask = np.concatenate(mask).astype(np.int8)
             observation["action_mask"] = self._mask
@@ -110,6 +121,26 @@ def _flat(action):
     if isinstance(action, tuple):
         return [part for member in action for part in _flat(member)]
     return list(action.flat) if isinstance(action, np.ndarray) and action.dtype.kind == "i" else [action]
+
+
+class CopyEach:
+    """Agents with spaces of their own, each of whom plays a game for itself, with a mask."""
+
+    num_agents = len(ACTION_SPACES)
+
+    def __init__(self) -> None:
+        self._games = [Copy(kind, is_masked=True, shows_action=True) for kind in ACTION_SPACES]
+        self.observation_space = [game.observation_space for game in self._games]
+        self.action_space = [game.action_space for game in self._games]
+
+    def reset(self, *, seed=None, options=None):
+        seeds = [None if seed is None else seed + agent for agent in range(self.num_agents)]
+        begun = [game.reset(seed=each) for game, each in zip(self._games, seeds, strict=True)]
+        return tuple(map(list, zip(*begun, strict=True)))
+
+    def step(self, actions):
+        stepped = [game.step(action) for game, action in zip(self._games, actions, strict=True)]
+        return tuple(map(list, zip(*stepped, strict=True)))
 
 
 class Tell(gymnasium.Env):
@@ -158,6 +189,8 @@ for kind in ACTION_SPACES:
 
 for kind in OBSERVATION_SPACES:
     register_env(f"tell_{kind}", lambda *_, kind=kind, **__: Tell(kind))
+
+register_env("copy_each", lambda *_, **__: CopyEach())
 
 if __name__ == "__main__":
     small = {"use_rnn": False, "encoder_mlp_layers": (32,), "num_workers": 1, "num_envs_per_worker": 16}

@@ -126,7 +126,8 @@ def test_a_mask_forbids_values_of_each_discrete_part_and_they_carry_no_gradient(
     "space",
     [
         spaces.Discrete(6, start=3),
-        spaces.MultiDiscrete([[2, 3], [4, 2]]),
+        spaces.MultiDiscrete([[2, 3], [4, 2]], start=[[0, 1], [-1, 7]]),
+        HYBRID,
         spaces.MultiBinary(5),
         spaces.Dict({"a": spaces.MultiBinary(2), "b": spaces.Tuple([BOX, spaces.Discrete(5)])}),
     ],

@@ -72,7 +72,7 @@ class TensorBoardSummaries(RunObserver):
         for policy, writer in enumerate(self._writers):
             values = dict(status.training.get(policy, {}))
             for name, value in status.episodes[policy].items():
-                values[_EPISODE_TAGS.get(name, f"policy_stats/avg_{name}")] = value
+                values[_tag_of(name)] = value
             values["perf/_fps"] = next(iter(status.fps.values()))
             values["perf/_sampled_frames"] = float(status.sampled_frames)
             values["perf/policy_lag_mean"], values["perf/policy_lag_max"] = status.policy_lag[policy]
@@ -93,7 +93,11 @@ class TensorBoardSummaries(RunObserver):
         self._writers[summaries.policy].write(summaries.values, summaries.frames)
 
 
-_EPISODE_TAGS = {"reward": "reward/reward", "len": "len/len"}
+def _tag_of(name: str) -> str:
+    """Return under which tag a figure of episodes is charted; one whose name has a group keeps it."""
+    if name in ("reward", "len"):
+        return f"{name}/{name}"
+    return name if "/" in name else f"policy_stats/avg_{name}"
 
 
 def _open(folder: Path, flush_interval_s: float) -> SummaryFile:

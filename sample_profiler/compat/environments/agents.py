@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
@@ -21,12 +22,13 @@ from sample_profiler.envs.vector import VectorAgents
 __all__ = ["WholeEpisodes", "Wrapped", "as_agents", "is_multiagent", "num_agents_of"]
 
 
-def as_agents(env: Any, name: str) -> Any:
+def as_agents(env: Any, name: str, batched: bool = False) -> Any:
     """Return an environment by the contract of this package.
 
     Args:
         env: What a function written for Sample Factory returned.
         name: Its name in error messages.
+        batched: `--batched_sampling`: several agents are given arrays of actions, whatever they return.
     """
     if isinstance(env, VectorEnv):
         return env
@@ -36,7 +38,7 @@ def as_agents(env: Any, name: str) -> Any:
     if num_agents_of(env) == 1:
         return _OnlyAgent(env)
     own = any(isinstance(space, list | tuple) for space in (env.observation_space, env.action_space))
-    return _DifferentAgents(env) if own else _SelfResettingAgents(env, name)
+    return _DifferentAgents(env) if own else _SelfResettingAgents(env, name, batched)
 
 
 def num_agents_of(env: Any) -> int:
@@ -162,8 +164,9 @@ def _first(batch: Any) -> Any:
 class _SelfResettingAgents(VectorAgents):
     """Several agents, each of which begins its next episode within the step that ends one."""
 
-    def __init__(self, env: Any, name: str) -> None:
+    def __init__(self, env: Any, name: str, batched: bool) -> None:
         super().__init__(_AsVector(env), name)
+        self._is_given_arrays = batched
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -172,7 +175,7 @@ class _SelfResettingAgents(VectorAgents):
 
     @property
     def _takes_lists(self) -> bool:
-        return bool(self._env.are_lists)
+        return bool(self._env.are_lists) and not self._is_given_arrays
 
     def _reset(self, **keywords: Any) -> Any:
         return super()._reset(**(keywords if _takes_seed(self._env.reset) else {}))
@@ -208,14 +211,26 @@ class _DifferentAgents(Wrapped):
 
 
 class _AsVector(Wrapped):
-    """Says when agents begin anew, and remembers how they are told of."""
+    """Says when agents begin anew, and remembers how they are told of.
+
+    Actions that are a Tuple come as arrays of its parts; those of Discrete parts alone as the columns of one.
+    """
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         self.num_agents = num_agents_of(env)
         self.metadata = {**(getattr(env, "metadata", None) or {}), "autoreset_mode": AutoresetMode.SAME_STEP}
         self.are_lists = False
+        space = env.action_space
+        are_parts = isinstance(space, spaces.Tuple)
+        self._has_columns = are_parts and all(isinstance(part, spaces.Discrete) for part in space.spaces)
         self.reset = self._reset if _takes_seed(env.reset) else self._reset_unseeded
+
+    def step(self, actions: Any) -> Any:
+        """Take a step."""
+        if isinstance(actions, tuple):
+            actions = _side_by_side(actions) if self._has_columns else list(actions)
+        return self._env.step(actions)
 
     def _reset(self, **keywords: Any) -> Any:
         result = self._env.reset(**keywords)
@@ -224,3 +239,12 @@ class _AsVector(Wrapped):
 
     def _reset_unseeded(self) -> Any:
         return self._reset()
+
+
+def _side_by_side(parts: Sequence[Any]) -> Any:
+    """Return arrays or tensors `[N]` as the columns of one."""
+    if isinstance(parts[0], np.ndarray):
+        return np.stack(parts, axis=-1)
+    import torch  # whoever has tensors has it
+
+    return torch.stack(list(parts), dim=-1)

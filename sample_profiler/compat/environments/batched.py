@@ -16,6 +16,7 @@ from sample_profiler.cli.common.program import Program
 from sample_profiler.compat.environments.agents import Wrapped, is_multiagent, num_agents_of
 from sample_profiler.compat.environments.interfaces import get_default_reward_shaping
 from sample_profiler.compat.environments.registry import create_env
+from sample_profiler.compat.serving.place import come_first
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of
 from sample_profiler.config import parse_run_config
@@ -143,6 +144,7 @@ def obtain_env_info_in_a_separate_process(cfg: Any) -> EnvInfo:
     Raises:
         SampleProfilerError: It cannot be used.
     """
+    come_first()
     program: Program = program_of(AttrDict(cfg if isinstance(cfg, Mapping) else vars(cfg)))
     spec = probe_env(parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults))
     return _describe(spec.observation_space, spec.action_space, spec.num_agents, cfg, None)

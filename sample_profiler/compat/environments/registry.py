@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import gymnasium
+
 from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents, is_multiagent
 from sample_profiler.compat.environments.older_gym import as_gymnasium
 from sample_profiler.compat.environments.older_gymnasium import made_with_plugins, supply_older_names
+from sample_profiler.compat.environments.wrappers import EpisodeCounterWrapper
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import view_of
 from sample_profiler.config import Config
@@ -70,8 +73,7 @@ def create_env(full_env_name: str, cfg: Any = None, env_config: Any = None, rend
     if full_env_name not in _creators:
         known = ", ".join(registered_envs()) or "none"
         raise ValueError(f"no environment is registered as {full_env_name!r} (registered: {known}): see register_env")
-    make = _creators[full_env_name]
-    return as_gymnasium(made_with_plugins(partial(make, full_env_name, cfg, env_config, render_mode)))
+    return _made(_creators[full_env_name], full_env_name, cfg, env_config, render_mode)
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,17 @@ class _EnvMaker:
     ) -> Any:
         view = view_of(cfg)
         placement = _placement(cfg, env_config)
-        env = as_gymnasium(made_with_plugins(partial(self.make, full_env_name, view, placement, render_mode)))
+        env = _made(self.make, full_env_name, view, placement, render_mode)
         if view.use_record_episode_statistics and not is_multiagent(env):
             env = WholeEpisodes(env)
-        return as_agents(env, full_env_name)
+        return as_agents(env, full_env_name, view.batched_sampling)
+
+
+def _made(make: CreateEnv, full_env_name: str, cfg: Any, env_config: Any, render_mode: str | None) -> Any:
+    """Return what a function makes, of Gymnasium; with `episode_counter` its episodes are numbered."""
+    env = as_gymnasium(made_with_plugins(partial(make, full_env_name, cfg, env_config, render_mode)))
+    is_counted = getattr(cfg, "episode_counter", False) and isinstance(env, gymnasium.Env) and not is_multiagent(env)
+    return EpisodeCounterWrapper(env) if is_counted else env
 
 
 def _placement(cfg: Config, env_config: EnvPlacement | None) -> AttrDict | None:

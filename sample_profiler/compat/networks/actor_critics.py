@@ -126,9 +126,12 @@ class ActorCritic(nn.Module):
         """Return where an observation has to be."""
         return model_device(self)
 
-    def type_for_input_tensor(self, input_tensor_name: str) -> torch.dtype:  # noqa: ARG002
-        """Return the type that an observation has to have."""
-        return torch.float32
+    def type_for_input_tensor(self, input_tensor_name: str) -> torch.dtype:
+        """Return the type that an observation has to have: what the first encoder says."""
+        kind: torch.dtype = (
+            self.encoders[0].type_for_input_tensor(input_tensor_name) if self.encoders else torch.float32
+        )
+        return kind
 
     def normalize_obs(self, obs: Any) -> Any:
         """Return observations as they are: they have been normalized."""

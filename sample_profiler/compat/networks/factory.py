@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from sample_profiler.model.registry import (
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["ModelFactory", "get_rnn_size", "global_model_factory", "with_values"]
+__all__ = ["ModelFactory", "get_rnn_size", "global_model_factory"]
 
 Make = Callable[..., Any]
 
@@ -150,40 +150,13 @@ class _EncoderMaker(_Maker):
     """Makes an encoder."""
 
     def __call__(self, cfg: Config, observation_space: spaces.Dict) -> nn.Module:
+        from sample_profiler.compat.networks.inputs import ExpectedInputs
+
         encoder = _with_output_size(self.make(view_of(cfg), observation_space))
-        if starts := _starts_in(observation_space):
-            encoder.register_forward_pre_hook(_WithValues(starts))
+        expected = ExpectedInputs.of(encoder, observation_space)
+        if expected.coded or expected.types:
+            encoder.register_forward_pre_hook(expected)
         return encoder
-
-
-@dataclass(frozen=True)
-class _WithValues:
-    """Gives an encoder the values of Discrete observations, of which it knows no vectors with a one in them.
-
-    Attributes:
-        starts: First value of each such observation, by key.
-    """
-
-    starts: Mapping[str, int]
-
-    def __call__(self, _encoder: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        observations, *others = arguments
-        return with_values(observations, self.starts), *others
-
-
-def with_values(observations: Mapping[str, Any], starts: Mapping[str, int]) -> dict[str, Any]:
-    """Return observations `[N, ...]` with the values of those that are Discrete, `[N]`.
-
-    Args:
-        observations: By key, those that are Discrete as vectors with a one in them.
-        starts: First value of each of these, by key.
-    """
-    values = {key: observations[key].argmax(dim=-1).float() + start for key, start in starts.items()}
-    return {**observations, **values}
-
-
-def _starts_in(observation_space: spaces.Dict) -> dict[str, int]:
-    return {key: int(space.start) for key, space in observation_space.items() if isinstance(space, spaces.Discrete)}
 
 
 class _ActorCriticMaker(_Maker):
@@ -194,7 +167,7 @@ class _ActorCriticMaker(_Maker):
 
         view = view_of(cfg)
         network = self.make(view, observation_space, action_space)
-        return AdaptedActorCritic(network, view, _starts_in(observation_space))
+        return AdaptedActorCritic(network, view, observation_space)
 
 
 class _CoreMaker(_Maker):
@@ -208,6 +181,6 @@ class _CoreMaker(_Maker):
 
 def _with_output_size(part: nn.Module) -> nn.Module:
     """Say how wide what a part returns is, in the way of this package."""
-    if not hasattr(part, "output_size") and callable(get_size := getattr(part, "get_out_size", None)):
+    if callable(get_size := getattr(part, "get_out_size", None)):
         setattr(part, "output_size", int(get_size()))  # noqa: B010 - a module's attributes are modules to mypy
     return part

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sample_profiler.compat.helpers.tensors import TensorDict, ensure_torch_tensor
 from sample_profiler.compat.networks.distributions import Distribution, get_action_distribution
+from sample_profiler.compat.networks.normalizers import RunningMeanStdInPlace
 from sample_profiler.compat.networks.parts import model_device, model_options_of, options_of
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.config import ObservationOptions
@@ -42,7 +43,6 @@ class InferenceModel(nn.Module):
         self._space = as_dict_space(plain_space(obs_space))
         spaces_of_agent = self._space, plain_space(action_space)
         self.network = make_actor_critic(model_options_of(cfg), observations, *spaces_of_agent, registered_parts(cfg))
-        self.returns_normalizer = self.network.returns_normalizer
         _, self._mask_size = split_action_mask(*spaces_of_agent)
         self.last_action_distribution: Distribution | None = None
 
@@ -58,6 +58,21 @@ class InferenceModel(nn.Module):
                 raise
             own = getattr(network, "own", None)
             return getattr(network.trunks[0] if own is None else own.actor_critic, name)  # type: ignore[index]
+
+    @property
+    def returns_normalizer(self) -> RunningMeanStdInPlace | None:
+        """What makes returns of `values`, in place, if called with `denormalize=True`; None: they are returns."""
+        if not self.cfg.normalize_returns:
+            return None
+        statistics, normalizer = self.network.returns_normalizer, RunningMeanStdInPlace((1,)).train(self.training)
+        normalizer.running_mean, normalizer.running_var = statistics.mean.view(1), statistics.variance.view(1)
+        normalizer.count = statistics.count.view(1)
+        return normalizer
+
+    @property
+    def obs_normalizer(self) -> nn.Module:
+        """What :meth:`normalize_obs` asks."""
+        return self.network.observation_normalizer
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load the weights of a checkpoint: of a run of this package, or of one of Sample Factory."""

@@ -14,7 +14,9 @@ from torch.nn.utils.rnn import PackedSequence
 
 from sample_profiler.compat.networks.cores import run_layers
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.encoders import ConvEncoder, ObservationEncoder, VectorEncoder
+from sample_profiler.errors import ConfigError
+from sample_profiler.model.convolutions import find_problem_of_image, is_image
+from sample_profiler.model.encoders import ConvEncoder, VectorEncoder
 from sample_profiler.model.layers import Mlp
 
 __all__ = [
@@ -96,6 +98,8 @@ class ModelCoreRNN(ModelCore):
         layers = nn.LSTM if cfg.rnn_type == "lstm" else nn.GRU
         self.core: nn.GRU | nn.LSTM = layers(input_size, cfg.rnn_size, cfg.rnn_num_layers)
         self.core_output_size = cfg.rnn_size
+        self.rnn_num_layers = cfg.rnn_num_layers
+        self.is_gru = cfg.rnn_type == "gru"
 
     def forward(
         self, head_output: Tensor | PackedSequence, rnn_states: Tensor
@@ -122,6 +126,7 @@ class MlpEncoder(Encoder):
     def __init__(self, cfg: Any, obs_space: spaces.Space[Any]) -> None:
         super().__init__(cfg)
         self.mlp_head = VectorEncoder(math.prod(obs_space.shape or ()), model_options_of(cfg))
+        self.encoder_out_size = self.mlp_head.output_size
 
     def forward(self, obs: Tensor) -> Tensor:
         """Encode `[N, ...]`."""
@@ -130,7 +135,7 @@ class MlpEncoder(Encoder):
 
     def get_out_size(self) -> int:
         """Return the width of the encoding."""
-        return self.mlp_head.output_size
+        return self.encoder_out_size
 
 
 class ImageEncoder(ConvEncoder):
@@ -139,32 +144,36 @@ class ImageEncoder(ConvEncoder):
     def __init__(self, cfg: Any, obs_space: spaces.Space[Any]) -> None:
         super().__init__(obs_space.shape or (), model_options_of(cfg))
         self.cfg = cfg
+        self.encoder_out_size = self.output_size
 
     def get_out_size(self) -> int:
         """Return the width of the encoding."""
-        return self.output_size
+        return self.encoder_out_size
 
 
 class MultiInputEncoder(Encoder):
     """Encodes each entry of an observation by itself, and puts the results side by side.
 
     Attributes:
-        obs_keys: Of the entries.
+        obs_keys: Of the entries, in the order of their encodings.
+        encoders: Of the entries, by key.
+        encoder_out_size: Width of the encoding; those who derive from this may change it.
     """
 
     def __init__(self, cfg: Any, obs_space: spaces.Dict) -> None:
         super().__init__(cfg)
         self.obs_keys = sorted(obs_space.spaces)
-        self.encoder = ObservationEncoder(obs_space.spaces, model_options_of(cfg))
+        encoders = {key: _encoder_of_entry(cfg, key, obs_space[key]) for key in self.obs_keys}
+        self.encoders = nn.ModuleDict(encoders)
+        self.encoder_out_size = sum(encoder.get_out_size() for encoder in encoders.values())
 
     def forward(self, obs_dict: dict[str, Tensor]) -> Tensor:
         """Encode N observations."""
-        encoding: Tensor = self.encoder(obs_dict)
-        return encoding
+        return torch.cat([self.encoders[key](obs_dict[key]) for key in self.obs_keys], dim=-1)
 
     def get_out_size(self) -> int:
         """Return the width of the encoding."""
-        return self.encoder.output_size
+        return self.encoder_out_size
 
 
 class MlpDecoder(Decoder):
@@ -204,6 +213,19 @@ def model_options_of(cfg: Any) -> ModelOptions:
 def make_img_encoder(cfg: Any, obs_space: spaces.Space[Any]) -> ImageEncoder:
     """Make an encoder of images `[channels, height, width]`."""
     return ImageEncoder(cfg, obs_space)
+
+
+def _encoder_of_entry(cfg: Any, key: str, space: spaces.Space[Any]) -> MlpEncoder | ImageEncoder:
+    """Make the encoder of an entry of an observation.
+
+    Raises:
+        ConfigError: It is an image without pixels, or with its channels behind them.
+    """
+    if not is_image(space, cfg.encoder_conv_architecture):
+        return MlpEncoder(cfg, space)
+    if problem := find_problem_of_image(key, space, cfg.encoder_conv_architecture):
+        raise ConfigError([problem])
+    return ImageEncoder(cfg, space)
 
 
 def default_make_encoder_func(cfg: Any, obs_space: spaces.Dict) -> Encoder:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.compat.networks.actor_critics import ActorCritic
 from sample_profiler.compat.networks.cores import run_sequences
 from sample_profiler.compat.networks.distributions import Distribution
-from sample_profiler.compat.networks.factory import get_rnn_size, with_values
+from sample_profiler.compat.networks.factory import get_rnn_size
+from sample_profiler.compat.networks.inputs import ExpectedInputs
 from sample_profiler.errors import ModelError
 
 __all__ = ["AdaptedActorCritic"]
@@ -25,13 +27,13 @@ class AdaptedActorCritic(nn.Module):
         state_size: Width of one agent's state.
     """
 
-    def __init__(self, actor_critic: Any, cfg: Any, starts: Mapping[str, int]) -> None:
+    def __init__(self, actor_critic: Any, cfg: Any, observation_space: spaces.Dict) -> None:
         """Adapt a network.
 
         Args:
             actor_critic: The network.
             cfg: Options of the run.
-            starts: First value of each Discrete observation, by key: these arrive as vectors with a one in them.
+            observation_space: Of one agent, without an action mask.
 
         Raises:
             ModelError: It is none, or does what would silently be left out here.
@@ -48,11 +50,11 @@ class AdaptedActorCritic(nn.Module):
         self.actor_critic: Any = actor_critic
         self.state_size = get_rnn_size(cfg)
         self._has_memory = bool(cfg.use_rnn)
-        self._starts = dict(starts)
+        self._expected = ExpectedInputs.of(actor_critic, observation_space)
 
     def forward_head(self, observations: Mapping[str, Tensor]) -> Tensor:
         """Encode observations, `[N, E]`."""
-        head: Tensor = self.actor_critic.forward_head(with_values(observations, self._starts))
+        head: Tensor = self.actor_critic.forward_head(self._expected.prepare(observations))
         return head
 
     def forward_core(self, head: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:

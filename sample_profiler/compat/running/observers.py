@@ -23,6 +23,8 @@ EPISODIC = "episodic"
 POLICY_ID_KEY = "policy_id"
 """Key of the number of the policy that a message is of."""
 
+_EXTRA = "episode_extra_stats"
+
 
 class AlgoObserver:
     """Somebody who is told how a run goes; override what is of interest."""
@@ -86,16 +88,20 @@ class ObserverOfAll(RunObserver):
         """Keep it at the end, too, which may come before anybody was told of a status."""
         self.on_status(status)
 
-    def on_training_step(self, runner: Runner, training_iteration: int) -> None:  # noqa: ARG002
-        """Pass it on."""
+    def on_training_step(self, runner: Runner, training_iteration: int) -> None:
+        """Pass it on; the frames are known by then."""
+        self._runner.env_steps = dict(enumerate(runner.counters.trained_frames.tolist()))
         for observer in self._observers:
             observer.on_training_step(self._runner, training_iteration)
 
     def extra_summaries(self, runner: Runner, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:  # noqa: ARG002
-        """Pass it on, in the order in which the observer has the last two."""
+        """Pass it on, in the order in which the observer has the last two, and write what there is to write by now."""
+        summaries = self._runner.writers[policy_id]
         for observer in self._observers:
-            last = (env_steps, writer) if _expects_steps_first(observer.extra_summaries) else (writer, env_steps)
+            are_first = _expects_steps_first(observer.extra_summaries)
+            last = (env_steps, summaries) if are_first else (summaries, env_steps)
             observer.extra_summaries(self._runner, policy_id, *last)
+        summaries.hand_on(writer, env_steps)
 
     def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
         """Pass it on."""
@@ -104,12 +110,14 @@ class ObserverOfAll(RunObserver):
 
     def _take_episodes(self, runner: Runner, message: EpisodesFinished) -> None:  # noqa: ARG002
         for episode in message.episodes:
-            reward = episode.episode_return
-            figures = {"reward": reward, "true_objective": reward, "len": episode.length_frames, **episode.extra}
-            for name, value in figures.items():
+            extra = dict(episode.extra)
+            objective = extra.pop("true_objective", episode.episode_return)
+            figures = {"reward": episode.episode_return, "len": episode.length_frames, "true_objective": objective}
+            for name, value in (figures | extra).items():
                 self._figures_of(name)[episode.policy].append(value)
+            told = {EPISODIC: {**figures, _EXTRA: extra}, POLICY_ID_KEY: episode.policy}
             for handler in self._handlers:
-                handler(self._runner, {EPISODIC: figures, POLICY_ID_KEY: episode.policy}, episode.policy)
+                handler(self._runner, told, episode.policy)
 
     def _figures_of(self, name: str) -> list[deque[float]]:
         cfg = self._runner.cfg

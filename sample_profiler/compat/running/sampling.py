@@ -8,6 +8,7 @@ from typing import Any
 from sample_profiler.collector.collector import Collector
 from sample_profiler.compat.helpers.tensors import TensorDict
 from sample_profiler.compat.running.statuses import ExperimentStatus
+from sample_profiler.compat.serving.place import come_first
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of
 from sample_profiler.config import parse_run_config
@@ -33,6 +34,7 @@ class SyncSamplingAPI:
     """
 
     def __init__(self, cfg: Mapping[str, Any], env_info: Any = None) -> None:  # noqa: ARG002
+        come_first()
         program = program_of(AttrDict(cfg if isinstance(cfg, Mapping) else vars(cfg)))
         config = parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
         self._collector = Collector(config)

@@ -12,6 +12,8 @@ from sample_profiler.cli.train import train
 from sample_profiler.compat.networks.factory import global_model_factory
 from sample_profiler.compat.running.observers import EPISODIC, AlgoObserver, ObserverOfAll
 from sample_profiler.compat.running.statuses import ExperimentStatus, status_of_exit
+from sample_profiler.compat.running.summaries import Summaries
+from sample_profiler.compat.serving.place import come_first
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of
 from sample_profiler.compat.settings.saved import cfg_dict, maybe_load_from_checkpoint
@@ -33,6 +35,7 @@ class Runner:
         env_steps: By policy: frames trained on.
         policy_avg_stats: By name: of each policy, the latest episodes' figures.
         policy_lag: Of each policy: `version_diff_min`, `version_diff_avg` and `version_diff_max`.
+        writers: By policy: what its summaries are written with, at any time.
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
@@ -40,6 +43,7 @@ class Runner:
         self.env_steps: dict[int, int] = {}
         self.policy_avg_stats: dict[str, list[deque[float]]] = {}
         self.policy_lag: list[dict[str, float]] = [{} for _ in range(self.cfg.num_policies)]
+        self.writers = {policy: Summaries() for policy in range(self.cfg.num_policies)}
         self.status = ExperimentStatus.SUCCESS
         self._observers: list[AlgoObserver] = []
         self._handlers: list[Callable[..., None]] = []
@@ -104,6 +108,7 @@ class Runner:
         """
         if self.init() != ExperimentStatus.SUCCESS:
             return self.status
+        come_first()
         program = program_of(self.cfg)
         watcher = ObserverOfAll(self, self._observers, self._handlers)
         exit_status = train(

@@ -96,7 +96,7 @@ def view_of(config: Config | AttrDict) -> AttrDict:
     values: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in config.values().items()
     }
-    carried = json.loads(values.pop(CARRIED, "{}"), object_hook=_as_attributes)
+    carried = _options_of(values.pop(CARRIED, "{}"))
     return AttrDict({**foreign_defaults(), **values, **carried})
 
 
@@ -161,8 +161,8 @@ def carried_in(document: Mapping[str, Any]) -> dict[str, Any]:
         KeyError, TypeError, ValueError: It is none.
     """
     flags = document["flags"]
-    carried: dict[str, Any] = json.loads(flags[CARRIED]["value"]) if CARRIED in flags else document.get(CARRIED_KEY, {})
-    return carried
+    text = flags[CARRIED]["value"] if CARRIED in flags else json.dumps(document.get(CARRIED_KEY, {}))
+    return _options_of(text)
 
 
 def _as_plain(value: Any) -> Any:
@@ -185,6 +185,12 @@ def _has_text_keys(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and _has_text_keys(item) for key, item in value.items())
     return not isinstance(value, list | tuple) or all(map(_has_text_keys, value))
+
+
+def _options_of(text: str) -> dict[str, Any]:
+    """Return the options that travel as a text."""
+    options: dict[str, Any] = json.loads(text, object_hook=_as_attributes)
+    return options
 
 
 def _as_attributes(entries: dict[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,14 @@ def test_figures_of_a_policy_are_in_its_folder_under_the_known_names(folder):
     }
 
 
+def test_a_figure_of_an_environment_that_names_its_group_is_charted_in_that(tmp_path, make_status):
+    summaries = TensorBoardSummaries(RunFolder(tmp_path), num_policies=1, flush_interval_s=30)
+    summaries.on_summaries(make_status(episodes={0: {"doors/opened": 2.0, "kills": 3.0}}))
+    summaries.on_stop(None)
+    figures = read(RunFolder(tmp_path).summary / "0")
+    assert figures["doors/opened"] == [(12_000, 2.0)] and figures["policy_stats/avg_kills"] == [(12_000, 3.0)]
+
+
 class Mine(RunObserver):
     """Adds a figure of its own, as often as asked for; raises then. Notes what it is told of."""
 

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents
@@ -198,3 +199,29 @@ def test_what_is_no_result_goes_on_to_whoever_checks_it():
     env.reset = lambda: 0
     with pytest.raises(EnvContractError, match="written for gym before"):
         agents_env(env).reset()
+
+
+@pytest.mark.parametrize(("form", "batched"), [("lists", True), ("dictionary", True), ("dictionary", False)])
+def test_arrays_of_tuples_have_a_column_for_each_discrete_part_and_are_apart_otherwise(form, batched):
+    buttons, move = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
+    given = {}
+    for name, space in {"columns": spaces.Tuple([buttons, buttons]), "apart": spaces.Tuple([buttons, move])}.items():
+        env = SelfResetting(form)
+        env.action_space = space
+        adapted = as_agents(env, "mine", batched)
+        agents = AgentsEnv(lambda env=adapted: env, inspect_env(adapted, "mine"), "mine", 0, seed=1)
+        agents.reset()
+        agents.step(np.array([[2, 1, 0.5], [1, 0, 0.25]])[:, : 2 if name == "columns" else 3])
+        (given[name],) = env.actions
+    assert isinstance(given["columns"], np.ndarray) and given["columns"].tolist() == [[2, 1], [1, 0]]
+    assert isinstance(given["apart"], list)
+    assert [part.tolist() for part in given["apart"]] == [[2, 1], [[1, 0.5], [0, 0.25]]]
+
+
+def test_tensors_are_put_side_by_side_as_tensors():
+    env = SelfResetting("dictionary")
+    env.action_space = spaces.Tuple([spaces.Discrete(3)] * 2)
+    vector = as_agents(env, "mine")._env
+    vector.reset()
+    vector.step((torch.tensor([2, 1]), torch.tensor([0, 1])))
+    assert torch.equal(env.actions[0], torch.tensor([[2, 0], [1, 1]]))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from sample_profiler.compat.environments import registry
 from sample_profiler.compat.environments.atari import (
     ClipRewardEnv,
     EpisodicLifeEnv,
@@ -26,6 +27,7 @@ from sample_profiler.compat.environments.wrappers import (
     RewardScalingWrapper,
     TimeLimitWrapper,
 )
+from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.errors import EnvError
 
 
@@ -192,3 +194,16 @@ def test_players_of_pettingzoo_reset_themselves_and_wait_for_their_turn():
     assert (rewards, terminated, [info["is_active"] for info in infos]) == ([1.0, 1.0], [False, False], [True, False])
     observations, _, terminated, _, _ = env.step([0, 1])
     assert terminated == [True, True] and observations[1]["obs"] == 0
+
+
+def test_episodes_are_numbered_where_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(registry, "_creators", {"cart": lambda *_: gymnasium.make("CartPole-v1")})
+    for cfg, numbers in ((AttrDict(episode_counter=True), [0, 1]), (AttrDict(), [])):
+        env, found = registry.create_env("cart", cfg), []
+        for _ in range(2):
+            env.reset(seed=1)
+            info, is_over = {}, False
+            while not is_over:
+                *_, is_over, _, info = env.step(1)
+            found += info.get("episode_extra_stats", {}).values()
+        assert found == numbers

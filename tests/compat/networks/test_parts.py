@@ -16,6 +16,7 @@ from sample_profiler.compat.networks.parts import (
     Encoder,
     ModelCore,
     ModelCoreRNN,
+    MultiInputEncoder,
     calc_num_elements,
     create_mlp,
     make_img_encoder,
@@ -203,3 +204,43 @@ def test_the_encoder_of_images():
     cfg = default_cfg()
     encoder = make_img_encoder(cfg, spaces.Box(0, 255, (3, 72, 128), np.uint8))
     assert encoder(torch.zeros(2, 3, 72, 128)).shape == (2, encoder.get_out_size())
+
+
+def test_values_become_returns_by_the_statistics_of_the_policy(factory):
+    model = create_actor_critic(default_cfg(), SPACE, ACTIONS).eval()
+    model.load_state_dict({**model.network.state_dict(), "returns_normalizer.mean": torch.tensor(3.0)})
+    values = torch.tensor([-9.0, 0.0, 1.0])
+    model.returns_normalizer(values, denormalize=True)
+    torch.testing.assert_close(values, torch.tensor([-2.0, 3.0, 4.0]), atol=1e-4, rtol=0)
+    model.returns_normalizer(values)
+    torch.testing.assert_close(values, torch.tensor([-5.0, 0.0, 1.0]), atol=1e-4, rtol=0)
+    assert model.network.returns_normalizer.mean == 3
+    assert model.obs_normalizer({"obs": torch.ones(1, 4), "choice": torch.ones(1)}).keys() == {"obs", "choice"}
+    model.cfg.normalize_returns = False
+    assert model.returns_normalizer is None
+
+
+class Longer(MultiInputEncoder):
+    """The usual encoder with a layer behind it, as those write it who derive from it."""
+
+    def __init__(self, cfg, obs_space):
+        super().__init__(cfg, obs_space)
+        widths = [self.encoders[key].get_out_size() for key in self.obs_keys]
+        self.layer = nn.Linear(sum(widths), 7)
+        self.encoder_out_size = 7
+
+    def forward(self, obs_dict):
+        return self.layer(super().forward(obs_dict))
+
+
+def test_what_derives_from_the_usual_encoders_changes_their_width(factory):
+    space = spaces.Dict({"obs": SPACE["obs"], "image": spaces.Box(0, 255, (3, 36, 36), np.uint8)})
+    cfg = default_cfg()
+    cfg.encoder_mlp_layers, cfg.encoder_conv_mlp_layers = [5], [6]
+    encoder = Longer(cfg, space)
+    assert list(encoder.encoders) == ["image", "obs"]
+    assert [each.encoder_out_size for each in encoder.encoders.values()] == [6, 5]
+    factory.register_encoder_factory(Longer)
+    config = parse_config(["--env=mine", "--use_rnn=False"])
+    network = make_network(config, EnvSpec(observation_space=space, action_space=ACTIONS))
+    assert network.trunks[0].encoder.output_size == 7

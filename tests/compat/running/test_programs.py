@@ -62,6 +62,7 @@ class MazeEncoder(Encoder):
 class Watcher(AlgoObserver):
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
         self.num_steps = training_iteration_since_resume
+        runner.writers[0].add_scalar("maze/steps", self.num_steps, runner.env_steps[0])
 
     def extra_summaries(self, runner, policy_id, writer, env_steps):
         writer.add_scalar("maze/gates", 4.0, env_steps)
@@ -81,6 +82,7 @@ def parse(evaluation=False):
 
 
 def main():
+    sys.path.insert(0, ".")  # where there is another package of the name
     register_env("maze", Maze)
     global_model_factory().register_encoder_factory(lambda cfg, obs_space: MazeEncoder(cfg, obs_space))
     if "--play" in sys.argv:
@@ -236,6 +238,8 @@ def run(folder, *words):
 
 def test_a_script_trains_resumes_and_plays(tmp_path):
     (tmp_path / "maze.py").write_text(MAZE)
+    (tmp_path / "sample_factory").mkdir()
+    (tmp_path / "sample_factory" / "__init__.py").write_text("raise ImportError('that of a checkout')")
     status, told = run(tmp_path, "maze.py", "--num_gates=4", "--train_for_env_steps=256")
     assert status == 0, told
     assert "Gates: {4.0}, trained: True" in told

@@ -79,7 +79,9 @@ def test_what_is_asked_for_and_not_there_is_refused_with_the_reason(tmp_path):
 
 
 def test_options_of_a_run_that_is_resumed_count_unless_they_are_on_the_command_line(tmp_path):
-    first = config_of(parse(tmp_path, "--num_gates=7", "--gamma=0.5", "--experiment=maze"))
+    cfg = parse(tmp_path, "--num_gates=7", "--gamma=0.5", "--experiment=maze")
+    cfg.maze = {"size": {"width": 4}}
+    first = config_of(cfg)
     first.run.folder.mkdir()
     save_config(first, first.run.folder / "config.json")
     again = parse(tmp_path, "--experiment=maze", gamma=0.8)
@@ -92,6 +94,7 @@ def test_options_of_a_run_that_is_resumed_count_unless_they_are_on_the_command_l
 
     loaded = load_from_checkpoint(again)
     assert (loaded.num_gates, loaded.gamma, loaded.algo) == (7, 0.5, "APPO")
+    assert loaded.maze.size["width"] == loaded["maze"].size.width == 4
     parser, _ = parse_sf_args(["--env=mine"])
     checkpoint_override_defaults(again, parser)
     assert parser.parse_args(["--env=mine"]).gamma == 0.5
