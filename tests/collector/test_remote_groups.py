@@ -127,7 +127,7 @@ def make(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Make:
 
     def start(ray: Ray, num_actors: int, *flags: str) -> RemoteGroups:
         monkeypatch.setattr(ray_cluster, "_SETTLED_S", math.inf)  # what is in use does not change meanwhile
-        monkeypatch.setattr(ray_cluster, "_listens", lambda *_: True)
+        monkeypatch.setattr(ray_cluster, "_knock", lambda *_: None)
         monkeypatch.setattr(remote_groups, "import_ray", lambda: ray)
         monkeypatch.setattr(remote_groups, "join_cluster", lambda *_: False)
         monkeypatch.setattr(remote_groups, "as_remote", ray.make_class)
