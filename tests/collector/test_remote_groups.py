@@ -168,6 +168,19 @@ def test_all_that_have_answered_are_read_at_once_or_the_first_alone_where_one_wa
     assert groups.take(timeout_s=0) == []
 
 
+def test_what_a_group_has_taken_for_a_batch_is_told_from_the_way_there_and_back(make: Make, clock: Clock) -> None:
+    ray = Ray(own=0, other=100)
+    groups = make(ray, 1)
+    begin(ray, groups)
+    assert groups.way_share == 0.0, "how long beginning takes is no matter of the way"
+    for _ in range(300):
+        groups.ask()
+        clock.now_s += 1.0
+        ray.answer(ray.actors[0], GroupAnswer(batch={}, took_s=0.25))
+        groups.take(timeout_s=0)
+    assert groups.way_share == pytest.approx(0.75, abs=0.01)
+
+
 def test_whoever_has_answered_is_not_silent_however_late_that_is_read(make: Make, clock: Clock) -> None:
     ray = Ray(own=0, other=100)
     groups = make(ray, 3)
