@@ -10,9 +10,8 @@ from tests.analysis.made_runs import inference, judge_run, learner, load, worker
 
 def judge_remote(way_share, learner_busy=0.3):
     workers = [worker(0, busy=0.5, inference=0.5, learner=0.0)]
-    sampler = load(
-        "RemoteSampler", 0.1, {"actors": 0.9}, {"timers/take_answers": 0.08}, gauges={"way_share": way_share}
-    )
+    blocks = {"timers": 0.08, "timers/take_answers": 0.08}
+    sampler = load("RemoteSampler", 0.1, {"actors": 0.9}, blocks, gauges={"way_share": way_share})
     return judge_run(*workers, inference(0.3), learner(learner_busy), sampler, machine_busy=0.5)
 
 
