@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 __all__ = [
     *("BATCHER", "EVALUATION_WORKER", "EVALUATOR", "INFERENCE_WORKER", "LEARNER", "REMOTE_SAMPLER", "ROLLOUT_WORKER"),
-    *("RUNNER", "SLEEPERS", "ComponentId", "rollout_worker_index"),
+    *("RUNNER", "SLEEPERS", "ComponentId", "name_in_rank", "rollout_worker_index"),
 ]
 
 BATCHER = "Batcher"
@@ -62,3 +62,8 @@ def rollout_worker_index(name: str) -> int | None:
     """Return which RolloutWorker a component is, by its name; None: it is none."""
     parsed = ComponentId.parse(name)
     return parsed.index if parsed.kind == ROLLOUT_WORKER else None
+
+
+def name_in_rank(name: str, rank: int) -> str:
+    """Return what a component is called where those of several ranks are looked at as one; the first keeps its name."""
+    return f"rank {rank} {name}" if rank else name

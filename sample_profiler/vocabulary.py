@@ -98,6 +98,7 @@ TAIL_STEP_S = "tail_step_s"
 TAIL_STEPS_SHARE = "tail_steps_share"
 TRAJECTORIES_AT_LEARNER = "trajectories_at_learner"
 WAITING_GROUPS = "waiting_groups"
+WAY_SHARE = "way_share"
 
 # What Learners measure of how training goes. In TensorBoard these names follow `train/`.
 ADVANTAGE_SCALE = "advantage_scale"

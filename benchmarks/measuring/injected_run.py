@@ -6,8 +6,8 @@ there is more to do: 1 is all of it. "inference_row_ms" is for each row of a bat
 first of so many environments alone, "rare_share" so many of the steps, by "rare_ms".
 
 Steps may wait for something else: "disk_kib" are written and synced, an answer over TCP takes "network_ms". They may
-compute with so many "torch_threads" or "blas_threads". "observer_ms" slows an observer, and "cores" and "quota_cores"
-are what the run may use of the processors.
+compute with so many "torch_threads" or "blas_threads". "observer_ms" slows an observer, "all_reduce_ms" each time that
+ranks add up, and "cores" and "quota_cores" are what the run may use of the processors.
 
 The environment variable INJECTED_SWITCH may name a file: only while its first byte is not 0 something is slow, and then
 in a block of its own, "injected", in the tree of whoever is.
@@ -15,6 +15,7 @@ in a block of its own, "injected", in the tree of whoever is.
 
 from __future__ import annotations
 
+import functools
 import json
 import mmap
 import os
@@ -131,6 +132,20 @@ class SlowObserver(RunObserver):
         time.sleep(INJECTED["observer_ms"] / 1000)
 
 
+@functools.cache
+def slow_adding_up() -> None:
+    """Let each time that ranks add up take longer in this process."""
+    from torch.distributed import ProcessGroupGloo
+
+    usual = ProcessGroupGloo.allreduce  # type: ignore[attr-defined]
+
+    def allreduce(group: Any, *arguments: Any) -> Any:
+        spend(INJECTED["all_reduce_ms"])
+        return usual(group, *arguments)
+
+    ProcessGroupGloo.allreduce = allreduce  # type: ignore[attr-defined]
+
+
 def make_slowed_env(name: str, _cfg: Any, placement: Any, render_mode: str | None = None) -> Any:
     """Make one environment, as slow as it is to be where it runs."""
     sleep_ms = INJECTED.get("env_ms", 0.0)
@@ -151,6 +166,9 @@ def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> A
 
     from sample_profiler.model.encoders import ObservationEncoder
 
+    if INJECTED.get("all_reduce_ms"):
+        slow_adding_up()
+
     class SlowedEncoder(ObservationEncoder):
         """Sleeps before it computes."""
 
@@ -170,7 +188,7 @@ def make_slowed_encoder(cfg: Any, observation_space: gymnasium.spaces.Dict) -> A
 
 for slowed in _SLOWED:
     register_env(slowed, make_slowed_env)
-if INJECTED.keys() & {"learner_ms", "inference_ms", "inference_row_ms", "learner_threads"}:
+if INJECTED.keys() & {"learner_ms", "inference_ms", "inference_row_ms", "learner_threads", "all_reduce_ms"}:
     register_encoder(make_slowed_encoder)
 
 if __name__ == "__main__":

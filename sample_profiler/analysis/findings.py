@@ -50,6 +50,7 @@ Cause = Literal[
     "saving",
     "ranks",
     "all-reduce",
+    "remote trajectories",
     "learner",
     "too many inference workers",
     "small inference batches",

@@ -14,7 +14,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from sample_profiler.component_id import LEARNER, ComponentId
+from sample_profiler.component_id import LEARNER, ComponentId, name_in_rank
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, WEIGHTS, read_flow_point
 from sample_profiler.profiling.record.format import FLOW_POINT
@@ -32,6 +32,7 @@ _EVENT = np.dtype([("start", "<i8"), ("end", "<i8"), ("node", "<u4"), ("thread",
 _POLICY_SHIFT = 40  # of the payload of weights
 _DEFAULT_ROLLOUT = 32
 _NUM_SLOWEST = 5
+_TAKEN = 3  # which of a life's moments that is
 
 
 @dataclass(frozen=True)
@@ -100,22 +101,27 @@ class _Places:
 
 
 def find_lives(session: Session) -> list[Life]:
-    """Return the trajectories that were begun and trained on within the events of a session, in that order."""
+    """Return the trajectories that were begun and trained on within the events of a session, as they were taken."""
+    ranks = {record.rank for record in session.processes}  # each has slots and groups of its own
+    lives = [life for rank in ranks for life in _find_in_rank(session, rank)]
+    return sorted(lives, key=lambda life: life.moments_ns[_TAKEN])
+
+
+def _find_in_rank(session: Session, rank: int) -> Iterator[Life]:
+    records = [record for record in session.processes if record.rank == rank]
     passes: dict[str, list[tuple[int, int, int]]] = {}
-    for record in session.processes:
+    for record in records:
         passes[record.name] = sorted(each for name in record.components for each in _passes(record, name))
     rollout = session.config.get("rollout")
     places = _Places(rollout if isinstance(rollout, int) and 0 < rollout < 1 << 20 else _DEFAULT_ROLLOUT)
-    lives = []
-    for time_ns, process, number in sorted(_points(session), key=itemgetter(0)):
+    for time_ns, process, number in sorted(_points(records), key=itemgetter(0)):
         phase, kind, payload = read_flow_point(number)
         if kind == SLOT and phase == END:
             begun = places.begun.pop(payload, None)
             if begun is not None and (life := _end(places, begun, payload, time_ns, passes.get(process, []))):
-                lives.append(life)
+                yield life
         else:
             _note(places, time_ns, process, phase, kind, payload)
-    return lives
 
 
 def _note(places: _Places, time_ns: int, process: str, phase: int, kind: int, payload: int) -> None:
@@ -167,8 +173,8 @@ def stage_times(lives: Sequence[Life]) -> list[StageTimes]:
     ]
 
 
-def _points(session: Session) -> Iterator[tuple[int, str, int]]:
-    for record in session.processes:
+def _points(records: Sequence[ProcessRecord]) -> Iterator[tuple[int, str, int]]:
+    for record in records:
         events = _events(record)
         points = events[events["end"] == FLOW_POINT]
         for time_ns, number in zip(points["start"].tolist(), points["flow"].tolist(), strict=True):
@@ -177,7 +183,7 @@ def _points(session: Session) -> Iterator[tuple[int, str, int]]:
 
 def _passes(record: ProcessRecord, component: str) -> Iterator[tuple[int, int, int]]:
     """Yield begin, end and policy of each training of a component, which is a Learner; of others nothing."""
-    parsed = ComponentId.parse(component)
+    parsed = ComponentId.parse(component.removeprefix(name_in_rank("", record.rank)))
     if parsed.kind != LEARNER:
         return
     nodes = [index for index, path in enumerate(record.paths) if path[0] == component and path[-1] == TRAIN]

@@ -16,6 +16,7 @@ from sample_profiler.cli.common.arguments import Commands, as_count
 from sample_profiler.cli.common.problems import note
 from sample_profiler.errors import UsageError
 from sample_profiler.runtime.machine.ray_cluster import as_remote, enter_cluster, import_ray
+from sample_profiler.runtime.processes.launcher_gone import Launcher
 
 __all__ = ["RankHost", "add_parser", "launch", "run"]
 
@@ -76,7 +77,7 @@ class RankHost:
         """Run a module to its end, and return its exit status."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", *words],
-            env={**os.environ, **variables},
+            env={**os.environ, **variables, **Launcher.this().variables()},
             cwd=folder if Path(folder).is_dir() else None,
             start_new_session=True,
         )

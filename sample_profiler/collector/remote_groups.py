@@ -33,6 +33,7 @@ _PATIENCE_S = 0.25  # that an actor has with a batch before weights and commands
 _END_S = 30.0  # for actors to end in order
 _WINDOW_S = 3600.0
 _TOLD_S = 30.0
+_RECENT_S = 30.0  # that the mean share of the way is about
 _AWAY_S = 5.0  # more between two looks was no silence of others
 
 
@@ -87,6 +88,8 @@ class RemoteGroups:
 
     Attributes:
         order: what those are to be that are started from now on.
+        way_share: which part of the time for which groups are asked for batches these, and what they are asked with,
+            are on their way: a mean of the latest.
 
     Raises:
         ConfigError: Ray is missing, there is no such cluster, or it has no room.
@@ -96,6 +99,7 @@ class RemoteGroups:
         self._ray = import_ray()
         self._config = config
         self.order = order
+        self.way_share = 0.0
         self._weights: Any = None
         self._version = -1
         self._frames = 0
@@ -260,7 +264,13 @@ class RemoteGroups:
             group.components, group.node = said.components, said.node
             logger.info("Actor %d samples on node %s", group.index, group.node)
             return None
+        self._note_way(time.monotonic() - group.asked_s, said.took_s)
         return said
+
+    def _note_way(self, passed_s: float, took_s: float) -> None:
+        if passed_s > 0:
+            share = max(0.0, 1 - took_s / passed_s)
+            self.way_share += min(1.0, passed_s / _RECENT_S) * (share - self.way_share)
 
     def _look_for_silent(self) -> None:
         self._note_absence()

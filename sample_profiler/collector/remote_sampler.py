@@ -22,7 +22,7 @@ from sample_profiler.runtime.loop.event_loop import Input, Timer
 from sample_profiler.runtime.messages.channels import Channel, Reports
 from sample_profiler.storage.policy_weights import PolicyWeights
 from sample_profiler.storage.trajectories import Trajectories
-from sample_profiler.vocabulary import FOR_ACTORS, FOR_LEARNER, FREE_SLOTS, WAIT
+from sample_profiler.vocabulary import FOR_ACTORS, FOR_LEARNER, FREE_SLOTS, WAIT, WAY_SHARE
 
 __all__ = ["RemoteSampler", "RemoteSamplerMemory", "RemoteSamplerPorts"]
 
@@ -106,11 +106,12 @@ class RemoteSampler:
         ]
 
     def gauges(self) -> dict[str, float]:
-        """Measure how many groups there are, how many datasets wait for slots, and how many slots are free."""
+        """Measure how many groups there are, what waits for slots, how many are free, and how long the way takes."""
         return {
             "groups": float(len(self._groups)),
             "waiting_datasets": float(len(self._waiting)),
             FREE_SLOTS: float(len(self._free)),
+            WAY_SHARE: self._groups.way_share,
         }
 
     def commands(self) -> dict[str, Callable[..., Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,12 +80,14 @@ class GroupAnswer:
         episodes: that have ended since the last answer.
         results: of a command, by component.
         traces: captures that have ended: where they are to go, and their bytes.
+        took_s: how long the group has worked on a batch, or waited for its workers; the rest is the way.
     """
 
     batch: Arrays | None = None
     episodes: tuple[EpisodeStatistics, ...] = ()
     results: dict[str, CommandResult] = field(default_factory=dict)
     traces: tuple[tuple[str, bytes], ...] = ()
+    took_s: float = 0.0
 
 
 class SamplingGroup:
@@ -137,7 +140,9 @@ class SamplingGroup:
         Raises:
             CollectorError: a component has failed.
         """
-        return self._answer(batch=self._workers.collect_within(patience_s, self._copy))
+        begin_s = time.monotonic()
+        answer = self._answer(batch=self._workers.collect_within(patience_s, self._copy))
+        return replace(answer, took_s=time.monotonic() - begin_s)
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> GroupAnswer:
         """Call a method of some components.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ _Group = Any  # of torch.distributed, made directly: the default group of the pr
 _WORD = "word"  # the key of the reason why a rank has broken its connections
 _NUM_READERS = "num_readers"  # of that word
 _READ_S = 2.0  # that rank 0, where it serves that word, has for the others
+_COMPARE_CLOCKS_S = 2.0  # another message that often: in between, they drift apart by a tenth of a millisecond
 _RECENT = 0.1  # by which the latest wait counts in the mean of all before it
 
 
@@ -121,6 +123,7 @@ class ConnectedRanks(Ranks):
         self._group = group
         self._device_group = device_group
         self._left_s = 0.0  # the latest meeting
+        self._compared_s = -math.inf  # clocks, beside what meetings tell of them
         self.clock = ClockBounds() if self.rank else None
         self._waited_s = 0.0  # for the others when all met, a mean of the latest times
         self._adding_up_s = 0.0  # between two meetings, a mean of the latest
@@ -175,19 +178,33 @@ class ConnectedRanks(Ranks):
         came_s = time.perf_counter()
         self._adding_up_s += _RECENT * (self._added_up_s - self._adding_up_s)
         self._added_up_s = 0.0
-        heard = self._gather(float(state), self._waited_s, self._adding_up_s, came_s, self._left_s)
-        self._left_s = left_s = time.perf_counter()
-        self._waited_s += _RECENT * (left_s - came_s - self._waited_s)
-        if self.clock is not None:
-            self.clock.meet(came_s, left_s, *heard[0][3:])
+        is_time_to_compare = self.rank == 0 and came_s - self._compared_s >= _COMPARE_CLOCKS_S
+        heard = self._gather(
+            *(float(state), self._waited_s, self._adding_up_s, float(is_time_to_compare)), came_s, self._left_s
+        )
+        self._waited_s += _RECENT * (self._leave(came_s, heard[0]) - came_s - self._waited_s)
         ending = max(range(self.size), key=lambda rank: heard[rank][0])
         slowest = min(range(self.size), key=lambda rank: heard[rank][1])
         state = RankState(int(heard[ending][0]))
+        if heard[0][3] and state == RankState.GOES_ON:
+            self._compare_clocks()
         if self._device_group is not self._group:
             return Meeting(state, ending, slowest)
         quickest_to_add = min(range(self.size), key=lambda rank: heard[rank][2])
         ratio = heard[quickest_to_add][2] / self._adding_up_s if self._adding_up_s else 1.0
         return Meeting(state, ending, slowest, quickest_to_add, ratio)
+
+    def _compare_clocks(self) -> None:
+        """Meet again at once: of a rank that the others always wait for, meetings say little of its clock."""
+        self._compared_s = came_s = time.perf_counter()
+        self._leave(came_s, self._gather(came_s, self._left_s)[0])
+
+    def _leave(self, came_s: float, heard: Sequence[float]) -> float:
+        """Note the end of a meeting, at which rank 0 has said last when it came, and left the one before; return it."""
+        self._left_s = left_s = time.perf_counter()
+        if self.clock is not None:
+            self.clock.meet(came_s, left_s, *heard[-2:])
+        return left_s
 
     @contextlib.contextmanager
     def failing_together(self) -> Iterator[None]:

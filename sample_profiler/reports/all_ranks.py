@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sample_profiler.component_id import name_in_rank
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.record.events import Events
 from sample_profiler.profiling.record.process_record import Anchor, ProcessRecord
@@ -68,7 +69,7 @@ def _offset(records: Sequence[ProcessRecord], host: str) -> tuple[float, str]:
 
 def _of_rank(record: ProcessRecord, rank: int, ahead_ns: int) -> ProcessRecord:
     """Return the record of another rank's process, named so, on the first one's clock."""
-    names = {component: f"rank {rank} {component}" for component in record.components}
+    names = {component: name_in_rank(component, rank) for component in record.components}
 
     def rename_gauge(name: str) -> str:
         owner, slash, short = name.partition("/")
@@ -79,7 +80,7 @@ def _of_rank(record: ProcessRecord, rank: int, ahead_ns: int) -> ProcessRecord:
 
     return replace(
         record,
-        name=f"rank {rank} {record.name}",
+        name=name_in_rank(record.name, rank),
         rank=rank,
         process_started_ns=record.process_started_ns - ahead_ns,
         read_ns=record.read_ns - ahead_ns,

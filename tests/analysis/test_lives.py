@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sample_profiler.analysis.lives import STAGES, find_lives, slowest, stage_times
+from sample_profiler.component_id import name_in_rank
 from sample_profiler.profiling.record.events import Event
 from sample_profiler.profiling.record.flows import END, REQUEST, SLOT, START, STEP, WEIGHTS, flow_point, weights_payload
 from sample_profiler.profiling.record.format import FLOW_POINT
@@ -69,6 +70,20 @@ def test_a_life_of_which_a_part_is_missing_is_left_out():
     session.config["rollout"] = 3  # its first step was before the events
     assert find_lives(session) == []
     assert stage_times([]) == []
+
+
+def of_rank(record):
+    name = name_in_rank(record.name, 1)
+    paths = [(name, *path[1:]) for path in record.paths]
+    return replace(record, name=name, trees={name: TreeNode()}, paths=paths, rank=1)
+
+
+def test_ranks_have_slots_of_their_own():
+    session = make_session()
+    session.processes += map(of_rank, make_session().processes)
+    lives = find_lives(session)
+    assert [(life.slot, life.worker) for life in lives] == [(7, "RolloutWorker_w0"), (7, "rank 1 RolloutWorker_w0")]
+    assert lives[0].moments_ns == lives[1].moments_ns
 
 
 def test_a_timeline_has_the_slowest_ones_on_tracks_of_their_own_with_their_stages():

@@ -71,6 +71,10 @@ RUNS = {
         *(worker(i, inference=0.1, learner=0.6, busy=0.3) for i in range(2)), inference(0.3),
         learner(0.97, {"train/update/all_reduce": 0.5}, {"train/update/all_reduce": 1000}),
     ),
+    "remote trajectories": lambda: judge_run(
+        worker(0, busy=0.5, learner=0.0), inference(0.3), learner(0.3),
+        load("RemoteSampler", 0.1, {"actors": 0.9}, gauges={"way_share": 0.8}),
+    ),
     "too few threads": lambda: judge_run(
         *(worker(i, learner=0.4) for i in range(2)), inference(),
         learner(0.97, cpu=0.95, gauges={"num_threads": 1}), machine_busy=0.5,

@@ -127,7 +127,7 @@ def make(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Make:
 
     def start(ray: Ray, num_actors: int, *flags: str) -> RemoteGroups:
         monkeypatch.setattr(ray_cluster, "_SETTLED_S", math.inf)  # what is in use does not change meanwhile
-        monkeypatch.setattr(ray_cluster, "_listens", lambda *_: True)
+        monkeypatch.setattr(ray_cluster, "_knock", lambda *_: None)
         monkeypatch.setattr(remote_groups, "import_ray", lambda: ray)
         monkeypatch.setattr(remote_groups, "join_cluster", lambda *_: False)
         monkeypatch.setattr(remote_groups, "as_remote", ray.make_class)
@@ -166,6 +166,19 @@ def test_all_that_have_answered_are_read_at_once_or_the_first_alone_where_one_wa
     assert [index for index, _ in groups.take(timeout_s=1.0)] == [0]
     assert [index for index, _ in groups.take(timeout_s=0)] == list(range(1, 30))
     assert groups.take(timeout_s=0) == []
+
+
+def test_what_a_group_has_taken_for_a_batch_is_told_from_the_way_there_and_back(make: Make, clock: Clock) -> None:
+    ray = Ray(own=0, other=100)
+    groups = make(ray, 1)
+    begin(ray, groups)
+    assert groups.way_share == 0.0, "how long beginning takes is no matter of the way"
+    for _ in range(300):
+        groups.ask()
+        clock.now_s += 1.0
+        ray.answer(ray.actors[0], GroupAnswer(batch={}, took_s=0.25))
+        groups.take(timeout_s=0)
+    assert groups.way_share == pytest.approx(0.75, abs=0.01)
 
 
 def test_whoever_has_answered_is_not_silent_however_late_that_is_read(make: Make, clock: Clock) -> None:

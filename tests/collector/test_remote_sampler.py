@@ -30,6 +30,7 @@ class Groups:
         self.asked = []
         self.published = []
         self.num_started = 0
+        self.way_share = 0.25
 
     def __len__(self):
         return 2
@@ -147,7 +148,10 @@ def test_what_has_no_slots_waits_and_whoever_has_sampled_it_is_asked_for_no_more
     assert slots == list(sampling.plan.worker_slots[-1][0])
     assert sampling.groups.asked[-1] == [0]
     assert sampling.sampler.wait_block() == "wait_learner"
-    assert sampling.sampler.gauges() == {"groups": 2, "waiting_datasets": 1, "free_slots": 0}
+    assert sampling.sampler.gauges() == {
+        **{"groups": 2, "waiting_datasets": 1, "free_slots": 0},
+        "way_share": 0.25,
+    }
     (listening,) = sampling.sampler.inputs()
     listening.handle(slots[:1])
     assert sampling.finished.receive() == [], "half a dataset is none"

@@ -85,6 +85,18 @@ def test_a_rank_that_is_killed_ends_the_others_and_all_go_on_from_the_checkpoint
     assert 0 < loaded <= load_latest_checkpoint(tmp_path / "run")["frames"]
 
 
+def test_a_killed_launcher_takes_its_ranks_with_it(tmp_path: Path) -> None:
+    command = torchrun("--train_for_env_steps=10000000", "--save_every_sec=1", folder=tmp_path)
+    with running(command, tmp_path / "log", tmp_path / "run") as live:
+        wait_until(live, lambda: frames(tmp_path) > 0)
+        reached = frames(tmp_path)
+        live.everybody()
+        live.process.kill()
+        assert live.left_over(30) == []
+    assert re.search(r"The run failed: .*(whoever has started this rank|rank 1 has failed)", live.output), live.output
+    assert load_latest_checkpoint(tmp_path / "run")["frames"] >= reached  # type: ignore[operator]
+
+
 def test_an_interrupted_rank_ends_all_in_order(tmp_path: Path) -> None:
     command = torchrun("--train_for_env_steps=10000000", "--save_every_sec=1", folder=tmp_path)
     with running(command, tmp_path / "log", tmp_path / "run") as live:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 
 from sample_profiler.errors import RankError
 from sample_profiler.model.normalization import RunningMeanStd
+from sample_profiler.ppo import ranks as ranks_module
 from sample_profiler.ppo.ranks import ConnectedRanks, Ranks, connect_ranks
 from sample_profiler.profiling import Timing
 from sample_profiler.runtime.machine.ranks import RankPlace, RankState
@@ -98,6 +101,22 @@ def test_who_comes_last_is_known_to_all() -> None:
         return ranks.meet(RankState.GOES_ON).slowest
 
     assert in_ranks(3, meet) == [1, 1, 1]
+
+
+def test_the_clock_of_a_rank_that_all_wait_for_is_known_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks_module, "_COMPARE_CLOCKS_S", 0.0)
+    late_s = 0.4
+
+    def meet(place: RankPlace) -> tuple[float, float]:
+        ranks = connect(place)
+        for _ in range(3):
+            if place.rank == 1:
+                time.sleep(late_s)
+            ranks.meet(RankState.GOES_ON)
+        return (ranks.clock.offset_s, ranks.clock.error_s) if ranks.clock else (0.0, 0.0)
+
+    offset_s, error_s = in_ranks(2, meet)[1]
+    assert abs(offset_s) <= error_s < late_s / 2, "meetings alone would leave as much open as the others wait"
 
 
 def test_who_is_last_in_steps_is_known_to_all_and_what_adding_up_takes_without_the_wait_for_it() -> None:

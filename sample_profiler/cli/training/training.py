@@ -12,6 +12,7 @@ from sample_profiler.cli.common.program import Program
 from sample_profiler.cli.common.statuses import BAD_USAGE, status_of_interrupt
 from sample_profiler.cli.tracking.choice import with_usable_trackers
 from sample_profiler.cli.training.folder_checks import describe_refused
+from sample_profiler.cli.training.launcher_watch import LauncherWatch
 from sample_profiler.cli.training.logs import RunLog
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.seeds import draw_seed
@@ -23,6 +24,7 @@ from sample_profiler.run.observers import RunObserver
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine.ranks import RankPlace, find_rank_place, take_share_of_machine
 from sample_profiler.runtime.machine.ray_cluster import check_cluster, import_ray
+from sample_profiler.runtime.processes.launcher_gone import find_launcher
 from sample_profiler.runtime.processes.main_module import check_main_module
 from sample_profiler.runtime.signals.ending_signals import signals_raising
 from sample_profiler.runtime.surroundings.left_behind import LeftBehind
@@ -78,6 +80,7 @@ def _train(
     components: Sequence[RunComponent],
 ) -> int:
     place = find_rank_place(os.environ)
+    launcher = find_launcher(os.environ)
     take_share_of_machine(place)
     if not place.is_first:
         log.keep_to_warnings()
@@ -101,6 +104,8 @@ def _train(
     # Not before: it takes as long as the process needs that tries the environment meanwhile.
     from sample_profiler.cli.training.training_run import train_with
 
+    if launcher is not None:
+        observers = [*observers, LauncherWatch(launcher)]
     left_behind.exit_status = train_with(
         config, probe, observers, log, stack, started_ns, is_new=is_new, components=components, place=place
     )

@@ -27,7 +27,7 @@ __all__ = [
 
 _LOOPBACK = "127.0.0.1"
 _ANSWER_S = 10.0
-_KNOCK_S = 0.5
+_NODE_ANSWERS_S = 0.5
 _KNOWN_S = 60.0  # after which the cluster itself says of a node that has gone that it has
 _SETTLED_S = 2.0  # after which what the cluster says of its nodes takes account of an actor
 _AGAIN_S = 2.0  # after which a cluster that was not there is tried again
@@ -80,7 +80,7 @@ def enter_cluster(ray: Any, address: str) -> None:
     Raises:
         ConnectionError, RuntimeError, ValueError: there is none.
     """
-    _knock(address)
+    _knock_at(address)
     ray.init(address=address, logging_level="WARNING")
 
 
@@ -91,28 +91,24 @@ def check_cluster(config: Config) -> None:
         ConfigError: nobody does.
     """
     try:
-        _knock(config.remote.ray_address)
+        _knock_at(config.remote.ray_address)
     except ConnectionError as error:
         raise _no_cluster(config.remote.ray_address, error) from error
 
 
-def _knock(address: str) -> None:
+def _knock_at(address: str) -> None:
     """Raise a ConnectionError if nobody answers at a host and port: Ray tries for minutes, and may end the process."""
     host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal():
-        return
+    if host and "/" not in host and port.isdecimal():
+        _knock(host, int(port), _ANSWER_S)
+
+
+def _knock(host: str, port: int, patience_s: float) -> None:
+    """Raise a ConnectionError if nobody answers at a port within so long."""
     try:
-        socket.create_connection((host, int(port)), _ANSWER_S).close()
+        socket.create_connection((host, port), patience_s).close()
     except (OSError, OverflowError) as error:
         raise ConnectionError(f"nobody answers there: {error}") from error
-
-
-def _listens(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), _KNOCK_S).close()
-    except OSError:
-        return False
-    return True
 
 
 def _no_cluster(address: str, error: Exception) -> ConfigError:
@@ -163,7 +159,11 @@ class Places:
         """Take account of an actor that is lost on a node, which may have gone with it."""
         self._count(node, -1)
         place = self._alive().get(node)
-        if place and not self._is_gone(node) and not _listens(place["NodeManagerAddress"], place["NodeManagerPort"]):
+        if place is None or self._is_gone(node):
+            return
+        try:
+            _knock(place["NodeManagerAddress"], place["NodeManagerPort"], _NODE_ANSWERS_S)
+        except ConnectionError:
             self._gone_s[node] = time.monotonic()
 
     def _alive(self) -> dict[str, Mapping[str, Any]]:

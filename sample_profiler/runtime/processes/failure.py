@@ -15,6 +15,7 @@ from sample_profiler.errors import (
     EnvContractError,
     EnvError,
     ModelError,
+    RankError,
     TrainingError,
     is_out_of_machine_memory,
     is_out_of_memory,
@@ -82,7 +83,8 @@ class Failure:
         if is_out_of_memory(error):
             return cls(component, message, "", was_raised=True, lacks_memory=lacks_memory)
         says_all = isinstance(error, ConfigError | CheckpointError)
-        says_all |= isinstance(error, EnvContractError | ModelError | TrainingError) and error.__cause__ is None
+        says_why = isinstance(error, EnvContractError | ModelError | RankError | TrainingError)
+        says_all |= says_why and error.__cause__ is None
         text = "" if says_all else "".join(traceback.format_exception(error))
         return cls(component, message, text, was_raised=True, lacks_memory=lacks_memory)
 

@@ -34,7 +34,7 @@ def test_an_actor_goes_where_fewest_are_of_the_nodes_that_are_alive_and_have_pro
 
 def test_the_last_node_is_taken_where_others_have_no_room_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_cluster, "_SETTLED_S", math.inf)
-    monkeypatch.setattr(ray_cluster, "_listens", lambda *_: True)
+    monkeypatch.setattr(ray_cluster, "_knock", lambda *_: None)
     nodes = Nodes(own=64, other=8)
     places, num_actors, taken = Places(nodes, 4, {"own"}), {"own": 0, "other": 0}, []
     for _ in range(3):
