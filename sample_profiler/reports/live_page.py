@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from urllib.parse import quote
 
@@ -26,7 +27,8 @@ from sample_profiler.reports.status import describe_state, format_status
 from sample_profiler.vocabulary import FPS, FRAMES
 
 __all__ = [
-    *("Course", "RunSummary", "format_compared", "format_list", "format_run", "format_unreadable"),
+    *("Course", "RunSummary", "format_compared", "format_gone", "format_list", "format_run"),
+    "format_unreadable",
     "summarize",
 ]
 
@@ -79,6 +81,11 @@ class RunSummary:
     history: History = field(default_factory=dict)
     problem: str = ""
 
+    @cached_property
+    def row(self) -> Sequence[str]:
+        """Its line in the list, entry by entry as HTML; made once: of most runs nothing changes."""
+        return _list_row(self)
+
 
 def summarize(name: str, report: RunReport, course: Course, *, is_live: bool) -> RunSummary:
     """Return what the list says of a run.
@@ -126,19 +133,21 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return [*points[:-1:step], points[-1]]
 
 
-def format_list(summaries: Iterable[RunSummary], num_unread: int = 0) -> str:
+def format_list(summaries: Iterable[RunSummary], num_unread: int = 0, remarks: Iterable[str] = ()) -> str:
     """Return the table of the runs.
 
     Args:
         summaries: of the runs, in the order of the lines.
         num_unread: further runs that were not read yet.
+        remarks: on what else may be in the folder, a sentence each.
     """
-    rows = [_list_row(summary) for summary in summaries]
-    if not rows and not num_unread:
-        return "<p>There are no runs in this folder yet.</p>"
-    unread = f"<p class=dim>{num_unread:,} more are being read.</p>" if num_unread else ""
+    rows = [summary.row for summary in summaries]
+    sentences = [f"{num_unread:,} more are being read."] if num_unread else []
+    told = "".join(f"<p class=dim>{escape(printable(sentence))}</p>" for sentence in (*sentences, *remarks))
+    if not rows:
+        return told or "<p>There are no runs in this folder yet.</p>"
     titles = ["", "run", "return", "frames", "frames/s", "done", "left", "what limits it"]
-    return table_html(titles, rows, right={2, 3, 4, 5, 6}) + unread
+    return table_html(titles, rows, right={2, 3, 4, 5, 6}) + told
 
 
 def _list_row(summary: RunSummary) -> list[str]:
@@ -170,6 +179,11 @@ def format_compared(summaries: Iterable[RunSummary]) -> str:
     if not histories:
         return "<p class=dim>None of these runs has noted figures over time yet.</p>"
     return format_compared_charts(histories)
+
+
+def format_gone() -> dict[str, str]:
+    """Return the sections of a run that was there."""
+    return {"head": "<p>There is no such run in this folder any more: it was removed or renamed.</p>"}
 
 
 def format_unreadable(problem: str) -> dict[str, str]:

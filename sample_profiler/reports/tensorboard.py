@@ -86,6 +86,7 @@ class SummaryFile:
         with self._warning():
             if self._writer is None:
                 self._writer = EventFileWriter(str(self._folder), flush_secs=self._flush_interval_s)
+            self._folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it; a file is opened to append
             self._writer.add_event(event)
 
     @contextlib.contextmanager

@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.runs import CARTPOLE, SMALL, command, load_latest_checkpoint, run
+from harness.runs import CARTPOLE, SMALL, command, live_run, load_latest_checkpoint, run
 from sample_profiler.cli.training.logs import log_to_file
 from sample_profiler.files import read_small_text, remove_partials, written_whole
 from sample_profiler.reports.tensorboard import SummaryFile
+from sample_profiler.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 SERIAL = (*CARTPOLE, *SMALL, "--serial_mode=True", "--seed=1", "--device=cpu")
@@ -183,3 +185,24 @@ def test_a_run_whose_folder_gets_lost_goes_on_and_fails_at_its_end(tmp_path: Pat
     assert f"Removed the unfinished checkpoint {partial}" in result.stdout
     assert load_latest_checkpoint(tmp_path / "run")["frames"] >= steps
     assert not partial.exists()
+
+
+def test_a_run_whose_whole_folder_is_removed_says_so_once_and_can_be_resumed(tmp_path: Path) -> None:
+    flags = (*SERIAL, "--train_for_seconds=5", "--save_every_sec=0.2", "--experiment_summaries_interval=0.5")
+    with live_run(*flags, folder=tmp_path) as live:
+        live.wait_until_training()
+        folder = RunFolder(live.folder)
+        while not any(path.stat().st_size for path in folder.event_files_of(0)):
+            time.sleep(0.05)
+        # In one step: a checkpoint may just be written, and what is in there is removed bit by bit.
+        folder.path.rename(tmp_path / "gone")
+        shutil.rmtree(tmp_path / "gone")
+        assert live.wait(60) == 0
+    assert live.output.count("was removed or renamed while its run goes on") == 1 and "Traceback" not in live.output
+    assert "was removed or renamed while its run goes on" in folder.log.read_text()
+    for path in (folder.config, folder.report, folder.session, *folder.event_files_of(0)):
+        assert path.stat().st_size, path
+    assert folder.event_files_of(0)
+    frames = load_latest_checkpoint(folder.path)["frames"]
+    result = run(*SERIAL, f"--train_for_env_steps={frames + 500}", folder=tmp_path)
+    assert result.returncode == 0 and "Loaded the checkpoint" in result.stdout, result.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import shutil
+import time
 
 import numpy as np
 import pytest
@@ -32,6 +34,18 @@ def test_what_was_written_is_read_with_its_tags_and_steps(tmp_path):
         "reward/reward": [(1024, 1.5), (2**40, -2.0)],
         "perf/_fps": [(1024, 20_000.0)],
     }
+
+
+def test_figures_are_written_on_where_the_folder_was_removed(tmp_path):
+    folder = tmp_path / "summary" / "0"
+    writer = SummaryFile(folder, flush_interval_s=30)
+    writer.write({"reward/reward": 1.0}, step=1)
+    while sum(path.stat().st_size for path in folder.iterdir()) < 100:  # what is on disk is lost; the rest is not
+        time.sleep(0.01)
+    shutil.rmtree(folder.parent)
+    writer.write({"reward/reward": 2.0}, step=2)
+    writer.close()
+    assert read(folder) == {"reward/reward": [(2, 2.0)]}
 
 
 def read_values(folder):

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from sample_profiler.cli.capture.capture import CAPTURE_TOOLS, make_document
 from sample_profiler.cli.capture.live import CaptureRequest, Interruption, connected
-from sample_profiler.cli.serving.run_files import fingerprint
+from sample_profiler.cli.serving.run_files import RunFiles
 from sample_profiler.errors import CaptureError, UsageError
 
 __all__ = ["MOST_SECONDS", "PATIENCE_S", "act", "act_beside"]
@@ -81,7 +81,7 @@ def act(run_dir: Path, request: dict[str, Any], interrupted: Interruption) -> di
     what = request.get("do")
     if not isinstance(what, str) or what not in _ACTIONS:
         raise UsageError(f"unknown request {what!r}; allowed are {', '.join(_ACTIONS)}")
-    fingerprint(run_dir)  # what is written is written there
+    RunFiles(run_dir).fingerprint()  # what is written is written there
     return _ACTIONS[what](run_dir, request, interrupted)
 
 

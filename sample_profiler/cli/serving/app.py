@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import lru_cache
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from sample_profiler.cli.serving.actions import act_beside
-from sample_profiler.cli.serving.board import MOST_COMPARED, Board, Shown
+from sample_profiler.cli.serving.board import MOST_COMPARED, Board
 from sample_profiler.cli.serving.frames import LIST, RUN, STYLE_OF_PAGES, TIMELINE, format_frame
 from sample_profiler.cli.serving.guard import Guard
 from sample_profiler.cli.serving.run_files import documents_of, open_inside
@@ -91,13 +90,15 @@ class _Pages:
             changes = self._board.follow_run(name)
         else:
             changes = self._board.follow_list(request.query_params.getlist("compare")[:MOST_COMPARED])
+        if request.method == "HEAD":  # which would have no end either
+            return Response(media_type="text/event-stream")
         return StreamingResponse(self._stream(changes), media_type="text/event-stream")
 
-    async def _stream(self, changes: AsyncIterator[Shown]) -> AsyncIterator[str]:
+    async def _stream(self, changes: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self._num_tabs += 1
         try:
             async for changed in changes:
-                yield f"data: {_as_json(changed)}\n\n" if changed else ": still here\n\n"
+                yield changed
         finally:
             self._num_tabs -= 1
 
@@ -112,13 +113,14 @@ class _Pages:
         except OSError:
             return _no_such("file")
         num_bytes = os.fstat(descriptor).st_size
+        num_sent = 0 if request.method == "HEAD" else num_bytes
         kind = _TYPES.get(document.path.suffix, "application/octet-stream")
         shown = "inline" if kind.startswith(("video", "image")) else "attachment"
         headers = {
             "Content-Disposition": f"{shown}; filename*=UTF-8''{quote(document.name, safe='')}",
             "Content-Length": str(num_bytes),
         }
-        return StreamingResponse(_chunks(descriptor, num_bytes), media_type=kind, headers=headers)
+        return StreamingResponse(_chunks(descriptor, num_sent), media_type=kind, headers=headers)
 
     async def act(self, request: Request) -> Response:
         """Have something done to a run."""
@@ -175,21 +177,6 @@ async def _static(request: Request) -> Response:
 
 def _no_such(what: str) -> Response:
     return PlainTextResponse(f"there is no such {what} in this folder\n", HTTPStatus.NOT_FOUND)
-
-
-def _as_json(sections: Shown) -> str:
-    parts = (f"{json.dumps(name)}: {_encoded(html)}" for name, html in sections.items())
-    return f"{{{', '.join(parts)}}}"
-
-
-@lru_cache(maxsize=64)
-def _encoded(html: str) -> str:
-    """Return a section as JSON, made once for all tabs that show it.
-
-    The policy of the pages allows no style in HTML: the script sets what elements look like. In texts and attributes a
-    quotation mark is escaped, so what is replaced is markup of the report's.
-    """
-    return json.dumps(html.replace(' style="', ' data-style="'))
 
 
 def _chunks(descriptor: int, num_bytes: int) -> Iterator[bytes]:

@@ -1,28 +1,37 @@
-"""Owns what every tab shows: one thread looks for all of them, and each is sent what has changed for it."""
+"""Owns what every tab shows: one thread looks for all of them, and each is sent what has changed for it.
+
+What tabs are sent is made once for all that show the same, in the form in which it is sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 
 from sample_profiler.cli.serving.watched_runs import Looked, WatchedRuns
-from sample_profiler.reports.live_page import format_compared, format_list
+from sample_profiler.reports.live_page import format_compared, format_gone
 
-__all__ = ["MOST_COMPARED", "Board", "Shown"]
+__all__ = ["MOST_COMPARED", "Board"]
 
 MOST_COMPARED = 8
 _INTERVAL_S, _LONGEST_S = 2.0, 10.0
 _SHORTEST_S = 0.2
-_PULSE_S = 0.5  # after which it is seen that the server ends
-_REST = 60  # times as long as a look took: neither the machine nor the runs on it notice
+_PATIENCE_S = 0.5  # of who opens a page, with the look that is due
+_WATCH_S = 0.5  # after which it is seen that the server ends
+_REST = 120  # times as long as a look took: neither the machine nor the runs on it notice
 _NUM_SHOWN_AT_FIRST = 4
+_PULSE = b"event: pulse\ndata:\n\n"  # by which a page knows that it is not left alone
 
-Shown = dict[str, str]
-"""HTML by section."""
+_Key = tuple[str, ...]
+"""What a tab shows: a run, or no run and those whose curves it compares."""
+
+_Shown = dict[str, str]
+"""What the sections of a page hold, by name."""
 
 
 class Board:
@@ -37,12 +46,13 @@ class Board:
         self._runs = runs
         self._is_over = is_over
         self._looked: Looked | None = None
-        self._num_looks = 0
+        self._num_begun = self._num_looks = 0
         self._is_looking = asyncio.Lock()
-        self._changed = asyncio.Condition()
+        self._next = asyncio.Event()
         self._tabs: Counter[str] = Counter()
         self._is_wanted = asyncio.Event()
-        self._shown: dict[tuple[str, ...], Shown] = {}
+        self._shown: dict[_Key, _Shown] = {}
+        self._messages: dict[tuple[_Key, int], bytes] = {}
 
     async def keep_looking(self) -> None:
         """Look again and again while there is a tab; runs until it is cancelled."""
@@ -61,9 +71,12 @@ class Board:
     async def keep_watch(self) -> None:
         """Let tabs go when the server ends; runs until then, or until it is cancelled."""
         while not self._is_over():
-            await asyncio.sleep(_PULSE_S)
-        async with self._changed:
-            self._changed.notify_all()
+            await asyncio.sleep(_WATCH_S)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._next.set()
+        self._next = asyncio.Event()
 
     def _rest_s(self, took_s: float) -> float:
         """Return how long to rest after a look: little while there are runs that nobody has seen yet."""
@@ -72,14 +85,18 @@ class Board:
         return min(_LONGEST_S, max(_INTERVAL_S, _REST * took_s))
 
     async def look(self) -> None:
-        """Look once, and wake the tabs."""
+        """Look once, and wake the tabs; whoever comes meanwhile has the next look in common."""
+        num_begun = self._num_begun
         async with self._is_looking:
+            if self._num_begun > num_begun:
+                return  # it has begun, and ended, since this was asked for
+            self._num_begun += 1
             opened = {name for name in self._tabs if name}
             self._looked = await asyncio.to_thread(self._runs.look, opened)
             self._shown.clear()
+            self._messages.clear()
             self._num_looks += 1
-        async with self._changed:
-            self._changed.notify_all()
+        self._wake()
 
     async def path_of(self, run: str) -> Path | None:
         """Return the folder of a run; None: there is no such run."""
@@ -87,52 +104,73 @@ class Board:
             await self.look()
         return self._runs.paths.get(run)
 
-    def follow_run(self, run: str) -> AsyncIterator[Shown]:
-        """Yield what is shown of a run: all of it, then what has changed, by section; nothing: it is as it was."""
+    def follow_run(self, run: str) -> AsyncIterator[bytes]:
+        """Yield what is shown of a run, as events: all of it, then what has changed; or that nothing has."""
         return self._follow(run, (run,))
 
-    def follow_list(self, compared: Collection[str]) -> AsyncIterator[Shown]:
+    def follow_list(self, compared: Collection[str]) -> AsyncIterator[bytes]:
         """Yield the list of runs, and the curves of some of them on the same axes; as `follow_run` does."""
         return self._follow("", ("", *compared))
 
-    async def _follow(self, opened: str, key: tuple[str, ...]) -> AsyncIterator[Shown]:
+    async def _follow(self, opened: str, key: _Key) -> AsyncIterator[bytes]:
         is_first = not self._tabs  # nobody has looked for a while
         self._tabs[opened] += 1
-        sent: Shown = {}
+        sent, num_looks = _Shown(), -1
         try:
             if is_first or self._looked is None or (opened and not self._looked.pages.get(opened)):
                 self._is_wanted.set()
+            if self._is_wanted.is_set() or self._is_looking.locked():  # else all is sent twice within a moment
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._next.wait(), _PATIENCE_S)
             while not self._is_over():
-                shown, num_looks = self._show(key), self._num_looks
-                changed = {name: html for name, html in shown.items() if sent.get(name) != html}
-                changed |= dict.fromkeys((name for name in sent if name not in shown), "")
-                sent = shown
-                yield changed
-                await self._wait_for_look(num_looks)
+                following = self._next  # before anything is sent, which may take as long as a look does
+                message = self._message(key, sent, num_looks)
+                sent, num_looks = self._show(key), self._num_looks
+                yield message
+                await following.wait()
         finally:
             self._tabs[opened] -= 1
             self._tabs += Counter()  # leaves out who has no tab
 
-    async def _wait_for_look(self, num_looks: int) -> None:
-        """Wait for one after so many, or for the end: tabs that woke by themselves cost more than what they show."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._num_looks > num_looks or self._is_over())
+    def _message(self, key: _Key, sent: _Shown, num_looks: int) -> bytes:
+        """Return what tabs are sent that have been sent these sections after so many looks."""
+        if (key, num_looks) not in self._messages:
+            self._messages[key, num_looks] = _format_changes(sent, self._show(key))
+        return self._messages[key, num_looks]
 
-    def _show(self, key: tuple[str, ...]) -> Shown:
+    def _show(self, key: _Key) -> _Shown:
         if self._looked is None:
             return {}
         if key not in self._shown:
             opened, *compared = key
-            self._shown[key] = self._looked.pages.get(opened, {}) if opened else self._show_list(self._looked, compared)
+            self._shown[key] = self._show_run(self._looked, opened) if opened else _show_list(self._looked, compared)
         return self._shown[key]
 
-    def _show_list(self, looked: Looked, compared: Collection[str]) -> Shown:
-        chosen = [looked.summaries[name] for name in compared if name in looked.summaries]
-        if not compared:  # what goes on, or was there last
-            readable = [summary for summary in looked.summaries.values() if summary.verdict]
-            going_on = [summary for summary in readable if summary.is_live]
-            chosen = (going_on or readable)[:_NUM_SHOWN_AT_FIRST]
-        return {
-            "list": format_list(looked.summaries.values(), looked.num_unread),
-            "compared": format_compared(chosen[:MOST_COMPARED]),
-        }
+    def _show_run(self, looked: Looked, run: str) -> _Shown:
+        if run not in self._runs.paths:
+            return format_gone()
+        return looked.pages.get(run, {})
+
+
+def _show_list(looked: Looked, compared: Collection[str]) -> _Shown:
+    chosen = [looked.summaries[name] for name in compared if name in looked.summaries]
+    if not compared:  # what goes on, or was there last
+        readable = [summary for summary in looked.summaries.values() if summary.verdict]
+        going_on = [summary for summary in readable if summary.is_live]
+        chosen = (going_on or readable)[:_NUM_SHOWN_AT_FIRST]
+    return {"list": looked.list_html, "compared": format_compared(chosen[:MOST_COMPARED])}
+
+
+def _format_changes(before: _Shown, now: _Shown) -> bytes:
+    """Return an event with all sections by name, null for those that are as before; a pulse if all of them are.
+
+    The policy of the pages allows no style in HTML: the script sets what elements look like. In texts and attributes a
+    quotation mark is escaped, so what is replaced is markup of the report's.
+    """
+    if before == now:
+        return _PULSE
+    told = {
+        name: None if before.get(name) == html else html.replace(' style="', ' data-style="')
+        for name, html in now.items()
+    }
+    return f"data: {json.dumps(told)}\n\n".encode()

@@ -17,17 +17,57 @@ function withoutToken() {
 
 // --- what the server sends
 
+const SILENCE_MS = 30_000; // of a server that says something every ten seconds
+const PATIENCE_MS = 5_000; // with one that has refused
+const NO_ANSWER = "no answer: the server has ended, or cannot be reached";
+let source, again; // what is listened to, and when it is asked for anew
+
 function follow() {
+  source?.close();
+  clearTimeout(again);
+  if (document.hidden) return; // nobody sees it: nothing has to be sent
   const query = new URLSearchParams();
   if (kind === "run") query.append("name", run);
   else compared().forEach(name => query.append("compare", name));
-  const source = new EventSource(`events?${query}`);
-  source.onopen = () => tell("on", "live");
-  source.onerror = () => tell("lost", "no answer: the server has ended, or cannot be reached");
+  source = new EventSource(`events?${query}`);
+  source.onopen = hear;
+  source.addEventListener("pulse", hear);
   source.onmessage = event => {
-    for (const [name, html] of Object.entries(JSON.parse(event.data))) put(name, html);
+    hear();
+    show(JSON.parse(event.data));
   };
-  return source;
+  source.onerror = lose;
+}
+
+function hear() {
+  tell("on", "live");
+  tryAgain(SILENCE_MS, "nothing has come for half a minute: the server is stopped, or cannot be reached");
+}
+
+async function lose({target}) {
+  if (target.readyState !== EventSource.CLOSED) return tell("lost", NO_ANSWER); // the browser itself tries again
+  const why = await reasonOf(target.url);
+  if (source !== target) return;
+  tell("lost", why);
+  tryAgain(PATIENCE_MS, why);
+}
+
+// Why there is no stream: what a browser keeps to itself.
+async function reasonOf(address) {
+  const asked = new AbortController();
+  try {
+    const answer = await fetch(address, {signal: asked.signal});
+    return answer.ok ? "waiting for the server" : (await answer.text()).trim();
+  } catch {
+    return NO_ANSWER;
+  } finally {
+    asked.abort();
+  }
+}
+
+function tryAgain(afterMs, why) {
+  clearTimeout(again);
+  again = setTimeout(() => { tell("lost", why); follow(); }, afterMs);
 }
 
 function tell(look, text) {
@@ -35,8 +75,17 @@ function tell(look, text) {
   byId("state").textContent = text;
 }
 
-function put(name, html) {
-  const place = byId(name) ?? section(name);
+// All sections of the page are in there by their names, in their order; null: one is as it was.
+function show(sections) {
+  for (const place of document.querySelectorAll("#sections > div")) if (!(place.id in sections)) place.remove();
+  const names = Object.keys(sections);
+  names.forEach((name, number) => {
+    if (sections[name] !== null) put(name, sections[name], names.slice(number + 1));
+  });
+}
+
+function put(name, html, later) {
+  const place = byId(name) ?? section(name, later);
   for (const details of place.querySelectorAll("details")) opened.set(keyOf(name, details), details.open);
   const held = new Set([...place.querySelectorAll(".compare:checked")].map(box => box.value));
   const scrolled = [...place.querySelectorAll(".wide")].map(part => [part.scrollLeft, part.scrollTop]);
@@ -55,10 +104,10 @@ function put(name, html) {
   });
 }
 
-function section(name) {
+function section(name, later) {
   const place = document.createElement("div");
   place.id = name;
-  byId("sections").append(place);
+  byId("sections").insertBefore(place, later.map(each => byId(each)).find(Boolean) ?? null);
   return place;
 }
 
@@ -166,8 +215,7 @@ document.addEventListener("change", event => {
   address.searchParams.delete("compare");
   compared().forEach(name => address.searchParams.append("compare", name));
   history.replaceState(null, "", address);
-  source.close();
-  source = follow();
+  follow();
 });
 
 // --- what a run can be asked to do
@@ -192,7 +240,8 @@ async function ask(what) {
   byId("told").textContent = "…";
   try {
     const answer = await fetch(`act?name=${encodeURIComponent(run)}`, {method: "POST", body: JSON.stringify(request)});
-    showAnswer(await answer.json());
+    const isJson = answer.headers.get("content-type").startsWith("application/json"); // a refusal is plain text
+    showAnswer(isJson ? await answer.json() : {error: (await answer.text()).trim()});
   } catch (error) {
     byId("told").textContent = `no answer: ${error}`;
   }
@@ -210,4 +259,5 @@ function showAnswer({told, file, error}) {
 }
 
 if (kind === "run") for (const what of Object.keys(QUESTIONS)) byId(what).onclick = () => ask(what);
-let source = follow();
+document.addEventListener("visibilitychange", follow);
+follow();

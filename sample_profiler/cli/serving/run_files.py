@@ -6,13 +6,13 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sample_profiler.errors import SessionError
-from sample_profiler.run_folder import RunFolder
+from sample_profiler.run_folder import LiveFolder, RunFolder
 
-__all__ = ["Document", "documents_of", "find_runs", "fingerprint", "open_inside", "read_log_end"]
+__all__ = ["Document", "FoundRuns", "RunFiles", "documents_of", "find_runs", "open_inside", "read_log_end"]
 
 _MOST_LEVELS = 3  # experiments may have names such as doom/first
 _MOST_RUNS = 2000
@@ -40,36 +40,54 @@ class Document:
     written_s: float
 
 
-def find_runs(train_dir: Path) -> dict[str, Path]:
-    """Return the folders of the runs below a folder, by name; if that is itself one, only it.
+@dataclass
+class FoundRuns:
+    """The runs below a folder.
 
-    Links are not followed.
+    Attributes:
+        paths: their folders, by name.
+        remarks: on what else may be there, a sentence each.
     """
+
+    paths: dict[str, Path] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+def find_runs(train_dir: Path) -> FoundRuns:
+    """Find the runs below a folder; if that is itself one, only it. Links are not followed."""
     if _is_run(train_dir):
-        return {train_dir.resolve().name: train_dir}
-    found: dict[str, Path] = {}
-    for path in _folders_below(train_dir, _MOST_LEVELS):
-        if len(found) == _MOST_RUNS:
+        return FoundRuns({train_dir.resolve().name: train_dir})
+    found = FoundRuns()
+    num_nameless = 0
+    try:
+        os.scandir(train_dir).close()
+    except OSError as error:
+        found.remarks.append(f"{train_dir} cannot be read: {error.strerror}.")
+    for name, path in _runs_below(train_dir, "", _MOST_LEVELS):
+        if not name.isprintable():  # it is no text, or none that a page could show as it is
+            num_nameless += 1
+        elif len(found.paths) == _MOST_RUNS:
+            found.remarks.append(f"These are {_MOST_RUNS:,} runs, and there are more: serve a folder in this one.")
             break
-        found[str(path.relative_to(train_dir))] = path
+        else:
+            found.paths[name] = path
+    if num_nameless:
+        found.remarks.append(f"Runs that are left out, since no page can show their names: {num_nameless:,}.")
     return found
 
 
-def _folders_below(folder: Path, levels: int) -> Iterator[Path]:
+def _runs_below(folder: Path, prefix: str, levels: int) -> Iterator[tuple[str, Path]]:
     try:
         with os.scandir(folder) as entries:
-            # A name that is no text cannot be asked for by an address.
-            inner = sorted(
-                entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name.isprintable()
-            )
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:  # somebody else's, or removed just now
         return
-    for name in inner:
+    for name in names:
         path = folder / name
         if _is_run(path):
-            yield path
+            yield prefix + name, path
         elif levels > 1:
-            yield from _folders_below(path, levels - 1)
+            yield from _runs_below(path, f"{prefix}{name}/", levels - 1)
 
 
 def _is_run(path: Path) -> bool:
@@ -77,32 +95,52 @@ def _is_run(path: Path) -> bool:
     return os.path.lexists(folder.config) or os.path.lexists(folder.profile)
 
 
-def fingerprint(path: Path) -> tuple[Stamp, ...]:
-    """Return what tells whether files of a run have changed since the last time.
+class RunFiles:
+    """The files of a run that tell, by when they were written, whether it has changed.
 
-    Raises:
-        SessionError: one of them, or a folder that they or captures are in, is a link, or a device.
+    That is asked of every run of a folder again and again: so paths are put together once, and config.json, which says
+    where the record files are, is read when that has changed.
+
+    Args:
+        path: the run's folder.
     """
-    folder = RunFolder(path)
-    files = (folder.config, folder.session, folder.steady, folder.history, folder.log)
-    found = [_stamp(file) for file in (folder.profile, folder.captures, *files) if os.path.lexists(file)]
-    live = folder.live()
-    if os.path.lexists(live.path):
-        found.append(_stamp(live.path))
-        found += [_stamp(record) for record in live.records()]
-    return tuple(found)
+
+    def __init__(self, path: Path) -> None:
+        self._folder = RunFolder(path)
+        self._config = os.fspath(self._folder.config)
+        folders = (self._folder.profile, self._folder.captures)
+        files = (self._folder.session, self._folder.steady, self._folder.history, self._folder.log)
+        self._others = [os.fspath(each) for each in (*folders, *files)]
+        self._configured: Stamp | None = None
+        self._live: LiveFolder | None = None
+
+    def fingerprint(self) -> tuple[Stamp, ...]:
+        """Return what is another once one of them has changed.
+
+        Raises:
+            SessionError: one of the files, or a folder that they or captures are in, is a link, a device, or cannot be
+                looked at.
+        """
+        configured = _stamp(self._config)
+        if self._live is None or configured != self._configured:
+            self._live, self._configured = self._folder.live(), configured
+        stamps = [configured, *map(_stamp, self._others)]
+        if live := _stamp(os.fspath(self._live.path)):
+            stamps += [live, *(_stamp(os.fspath(record)) for record in self._live.records())]
+        return tuple(filter(None, stamps))
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: str) -> Stamp | None:
+    """Return what tells whether a file has changed; None: there is none."""
     try:
-        status = path.lstat()
-    except FileNotFoundError:  # it was just removed
-        return str(path), 0, 0
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise SessionError(f"{path} cannot be looked at: {error.strerror}") from None
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise SessionError(f"{path} is a link or a device, and only files of the run's own folder are read here")
-    return str(path), status.st_mtime_ns, status.st_size
+    return path, status.st_mtime_ns, status.st_size
 
 
 def open_inside(folder: Path, path: Path) -> int:

@@ -133,7 +133,7 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
 
         from sample_profiler.cli.serving.actions import PATIENCE_S
         from sample_profiler.cli.serving.app import make_app
-        from sample_profiler.cli.serving.connections import Connection
+        from sample_profiler.cli.serving.connections import Connection, Server
         from sample_profiler.cli.serving.guard import is_loopback, make_token
     except ImportError as error:
         raise UsageError(f"{error.name} is not installed: pip install 'sample_profiler[web]'") from error
@@ -153,6 +153,6 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
         backlog=_BACKLOG,
         timeout_graceful_shutdown=math.ceil(PATIENCE_S + 1),
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     shown = f"[{host.strip('[]')}]" if ":" in host else host
     return server, f"http://{shown}:{listener.getsockname()[1]}/?token={token}"

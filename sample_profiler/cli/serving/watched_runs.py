@@ -10,15 +10,24 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from sample_profiler.cli.serving.run_files import Stamp, documents_of, find_runs, fingerprint, read_log_end
+from sample_profiler.analysis.window import process_identity
+from sample_profiler.cli.serving.run_files import RunFiles, Stamp, documents_of, find_runs, read_log_end
 from sample_profiler.errors import SessionError
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
-from sample_profiler.reports.live_page import Course, RunSummary, format_run, format_unreadable, summarize
+from sample_profiler.reports.live_page import (
+    Course,
+    RunSummary,
+    format_list,
+    format_run,
+    format_unreadable,
+    summarize,
+)
 from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.reports.sections.distance import DistantRun
 from sample_profiler.vocabulary import PROGRESS
@@ -40,22 +49,31 @@ class Looked:
         summaries: of all runs, by name, the latest first.
         pages: of the runs that are opened, by name: what their sections hold, by key.
         num_unread: runs that there was no time for yet.
+        remarks: on what else may be in the folder, a sentence each.
     """
 
     summaries: dict[str, RunSummary]
     pages: dict[str, dict[str, str]]
     num_unread: int
+    remarks: Sequence[str] = ()
+
+    @cached_property
+    def list_html(self) -> str:
+        """The list of the runs, made once for all that show it."""
+        return format_list(self.summaries.values(), self.num_unread, self.remarks)
 
 
 @dataclass
 class _Known:
     """What is known of one run."""
 
+    files: RunFiles
     stamps: tuple[Stamp, ...] = ()
     summary: RunSummary | None = None
     page: dict[str, str] = field(default_factory=dict)
     may_go_on: bool = False
     distant: DistantRun = field(default_factory=DistantRun)
+    runner: object = None
     progress: deque[tuple[float, float]] = field(default_factory=deque)
 
     def hide(self, summary: RunSummary) -> None:
@@ -83,8 +101,9 @@ class WatchedRuns:
 
     def look(self, opened: Collection[str]) -> Looked:
         """Look at all runs, and closely at those that somebody has opened."""
-        self._paths = find_runs(self._train_dir)
-        self._known = {name: self._known.get(name, _Known()) for name in self._paths}
+        found = find_runs(self._train_dir)
+        self._paths = found.paths
+        self._known = {name: self._known.get(name) or _Known(RunFiles(path)) for name, path in self._paths.items()}
         stamps = {name: self._stamps(name) for name in self._paths}
         latest = sorted(self._paths, key=lambda name: -_latest_ns(stamps[name]))
         self._let_pages_go(opened)
@@ -101,11 +120,11 @@ class WatchedRuns:
             self._read(name, stamps[name], is_opened=name in opened)
         summaries = {name: summary for name in latest if (summary := self._known[name].summary) is not None}
         pages = {name: self._known[name].page for name in opened if name in self._known}
-        return Looked(summaries, pages, num_unread)
+        return Looked(summaries, pages, num_unread, found.remarks)
 
     def _stamps(self, name: str) -> tuple[Stamp, ...]:
         try:
-            return fingerprint(self._paths[name])
+            return self._known[name].files.fingerprint()
         except (SessionError, OSError) as error:
             self._known[name].hide(RunSummary(name, "cannot be read", problem=str(error)))
             return ()
@@ -136,7 +155,7 @@ class WatchedRuns:
     def _show(self, known: _Known, name: str, path: Path, *, is_opened: bool) -> None:
         report = load_report(path, with_events=is_opened)
         known.may_go_on = known.distant.lives(report.session)
-        _note_progress(known.progress, report.session)
+        _note_progress(known, report.session)
         course = _course(known.progress) if known.may_go_on else Course()
         known.summary = summarize(name, report, course, is_live=known.may_go_on)
         if is_opened or known.page:
@@ -148,10 +167,14 @@ def _latest_ns(stamps: Iterable[Stamp]) -> int:
     return max((written_ns for _, written_ns, _ in stamps), default=0)
 
 
-def _note_progress(noted: deque[tuple[float, float]], session: Session) -> None:
+def _note_progress(known: _Known, session: Session) -> None:
+    noted = known.progress
     for record in session.processes:
         for name, (owner, short) in record.gauge_owners().items():
             if owner and short == PROGRESS and math.isfinite(value := record.gauges[name].value):
+                if (runner := process_identity(record)) != known.runner:  # it was started again: another clock and pace
+                    known.runner = runner
+                    noted.clear()
                 moment_s = record.read_ns / NS_PER_S
                 if not noted or noted[-1][0] < moment_s:
                     noted.append((moment_s, value))

@@ -104,8 +104,11 @@ class RunLog:
         self._handlers = [log_to_console(self.console)]
 
     def add_file(self, path: Path) -> None:
-        """Append what comes from now on to a file, too."""
-        self._handlers.append(log_to_file(path))
+        """Append what comes from now on to a file, too; if there was one before, to this one instead."""
+        file = log_to_file(path)
+        while len(self._handlers) > 1:
+            _remove(self._handlers.pop())
+        self._handlers.append(file)
 
     def keep_to_warnings(self) -> None:
         """Leave the terminal to others but for what is worth their attention; the file has all."""
@@ -115,8 +118,7 @@ class RunLog:
     def close(self) -> None:
         """Leave the log of this process as it was."""
         for handler in self._handlers:
-            logging.getLogger().removeHandler(handler)
-            handler.close()
+            _remove(handler)
 
 
 def make_console() -> Console:
@@ -146,3 +148,8 @@ def _add(handler: logging.Handler) -> logging.Handler:
     root.addHandler(handler)
     root.setLevel(min(root.level or logging.INFO, logging.INFO))
     return handler
+
+
+def _remove(handler: logging.Handler) -> None:
+    logging.getLogger().removeHandler(handler)
+    handler.close()

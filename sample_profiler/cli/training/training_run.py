@@ -14,6 +14,7 @@ from sample_profiler.cli.training.alerts import Alerts, Caller
 from sample_profiler.cli.training.conclusion import conclude, exit_status
 from sample_profiler.cli.training.folder_checks import check_links
 from sample_profiler.cli.training.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
+from sample_profiler.cli.training.folder_watch import FolderWatch
 from sample_profiler.cli.training.logs import RunLog
 from sample_profiler.cli.training.metrics import MetricsServer
 from sample_profiler.cli.training.progress import LogProgress, TerminalProgress, make_progress
@@ -92,6 +93,7 @@ def train_with(
         log.add_file(RunFolder(folder).log)
     replace_config(config, folder)
     _log_start(config, folder, place)
+    watch = FolderWatch(config, log, stack)
     progress = _make_progress(log, config)
     stack.callback(progress.close)
     summaries = TensorBoardSummaries(
@@ -101,7 +103,7 @@ def train_with(
     stack.callback(trackers.close)
     steps = newest_steps(folder, config.sampling.num_policies)
     try:
-        told = [*observers, progress, summaries, trackers, *callers]
+        told = [watch, *observers, progress, summaries, trackers, *callers]
         make = make_remote_sampler if has_remote_worker else None
         result = execute_run(share, env_spec, device, folder, told, started_ns, probe, components, place, make)
     except BaseException:  # a second Ctrl+C, too

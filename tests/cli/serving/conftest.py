@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from importlib.util import find_spec
+from unittest.mock import patch
 
 import pytest
 
@@ -53,7 +54,7 @@ class Client:
 
     @contextmanager
     def events(self, path):
-        """Yield what the server sends, one message of sections after the other."""
+        """Yield what the server sends, one message after the other, each of the sections that are new in it."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
         response = connection.getresponse()
@@ -62,7 +63,7 @@ class Client:
         def messages():
             while line := response.readline():
                 if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
+                    yield {name: html for name, html in json.loads(line[6:]).items() if html is not None}
 
         try:
             yield messages()
@@ -82,10 +83,11 @@ class Client:
 
 
 @contextmanager
-def serving(train_dir, host="127.0.0.1"):
+def serving(train_dir, host="127.0.0.1", port=0):
+    from sample_profiler.cli.serving import connections
     from sample_profiler.cli.serving.serve import listening, make_server
 
-    with listening("127.0.0.1", 0) as listener:
+    with listening("127.0.0.1", port) as listener, patch.object(connections, "_TICK_TENTHS", 1):
         server, _ = make_server(train_dir, host, listener, TOKEN)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -28,12 +28,17 @@ def make_ended_run(folder, log="", **facts):
 
 
 @contextmanager
-def live_run(folder, ring_bytes=0):
+def live_run(folder, ring_bytes=0, process_started_ns=None):
     """A run that goes on: its Runner's Timing and record file, which the caller updates."""
     live = RunFolder(folder).live()
     live.path.mkdir(parents=True)
     timing = Timing("Runner profile")
-    file = RecordFile(live.record("Runner", os.getpid()), process_name="Runner", ring_bytes=ring_bytes)
+    file = RecordFile(
+        live.record("Runner", os.getpid()),
+        process_name="Runner",
+        process_started_ns=process_started_ns,
+        ring_bytes=ring_bytes,
+    )
     file.attach(timing, "Runner")
     try:
         yield timing, file

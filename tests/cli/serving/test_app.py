@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ import pytest
 from sample_profiler.cli.serving import actions
 from sample_profiler.cli.serving import app as app_module
 from sample_profiler.cli.serving import board as board_module
+from sample_profiler.cli.serving.watched_runs import WatchedRuns
 from sample_profiler.reports.run_report.loading import load_report
 from sample_profiler.run_folder import RunFolder
 from tests.cli.serving.conftest import TOKEN
@@ -296,8 +298,6 @@ def test_ten_thousand_requests_are_answered_and_harm_nobody(client, train_dir):
 
 
 def test_one_thread_looks_for_all_tabs_and_for_nobody_when_they_are_closed(client, train_dir, monkeypatch):
-    from sample_profiler.cli.serving.watched_runs import WatchedRuns
-
     looks = []
     look = WatchedRuns.look
     monkeypatch.setattr(WatchedRuns, "look", lambda self, opened: looks.append(sorted(opened)) or look(self, opened))
@@ -320,3 +320,53 @@ def _grows(looks):
     before = len(looks)
     time.sleep(0.3)
     return len(looks) > before
+
+
+def test_a_run_that_is_removed_while_somebody_looks_is_told_of(client, train_dir):
+    make_ended_run(train_dir / "first", reason="all is done")
+    with client.events("/events?name=first") as messages:
+        next(message for message in messages if "all is done" in message.get("head", ""))
+        shutil.rmtree(train_dir / "first")
+        next(message for message in messages if "no such run in this folder any more" in message.get("head", ""))
+        make_ended_run(train_dir / "first", reason="done again")
+        next(message for message in messages if "done again" in message.get("head", "") and message["verdict"])
+
+
+def test_what_is_asked_for_without_its_body_has_an_end(client, train_dir):
+    folder = RunFolder(make_ended_run(train_dir / "first"))
+    folder.captures.mkdir()
+    (folder.captures / "a.json").write_text("{}")
+    for path in ("/", "/run?name=first", "/events", "/events?name=first", "/page.js", "/file?name=first&file=a.json"):
+        status, headers, text = client.request("HEAD", path)
+        assert (status, text) == (200, ""), path
+    assert headers["content-length"] == "2"
+    assert client.request("HEAD", "/events?name=nothing")[0] == 404
+
+
+def test_what_many_tabs_show_is_made_once_for_all_of_them(client, train_dir, monkeypatch):
+    made, looks = [], []
+    format_changes, look = board_module._format_changes, WatchedRuns.look
+    monkeypatch.setattr(board_module, "_format_changes", lambda *pair: made.append(1) or format_changes(*pair))
+    monkeypatch.setattr(WatchedRuns, "look", lambda *arguments: looks.append(1) or look(*arguments))
+    make_ended_run(train_dir / "first")
+    with contextlib.ExitStack() as tabs:
+        for path in ("/events", "/events?name=first") * 10:
+            assert next(message for message in tabs.enter_context(client.events(path)) if message)
+        while len(looks) < 20:
+            time.sleep(0.01)
+    assert len(made) <= 2 * 2 * (len(looks) + 1), "of the list and of the run: all of it, and what has changed"
+
+
+def test_who_asks_for_what_is_not_there_has_a_look_in_common_with_others(client, train_dir, monkeypatch):
+    looks, may_end = [], threading.Event()
+    look = WatchedRuns.look
+    monkeypatch.setattr(WatchedRuns, "look", lambda *arguments: looks.append(may_end.wait(60)) or look(*arguments))
+    with ThreadPoolExecutor(20) as pool:
+        answers = [pool.submit(client.get, f"/run?name=run_{number}") for number in range(20)]
+        while not all(answer.running() for answer in answers):
+            time.sleep(0.01)
+        make_ended_run(train_dir / "run_7")
+        time.sleep(0.2)  # all of them wait now, or nearly all
+        may_end.set()
+        assert sorted(answer.result()[0] for answer in answers) == [200] + [404] * 19
+    assert len(looks) < 10

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
 from sample_profiler.cli.serving import watched_runs as module
 from sample_profiler.cli.serving.watched_runs import WatchedRuns
+from sample_profiler.reports import live_page
 from sample_profiler.run_folder import RunFolder
 from tests.cli.serving.made_runs import live_run, make_ended_run
 
@@ -124,3 +126,30 @@ def test_runs_that_are_removed_are_gone(tmp_path):
     runs.look({"first"})
     folder.rename(tmp_path.parent / "elsewhere")
     assert runs.look({"first"}).summaries == {} and runs.paths == {}
+
+
+def test_the_line_of_a_run_is_made_when_the_run_has_changed(tmp_path, monkeypatch):
+    made, make = [], live_page._list_row
+    monkeypatch.setattr(live_page, "_list_row", lambda summary: made.append(summary.name) or make(summary))
+    runs = WatchedRuns(tmp_path)
+    for name in ("first", "second"):
+        make_ended_run(tmp_path / name)
+    for _ in range(3):
+        assert runs.look(()).list_html.count("run?name=") == 2
+    assert sorted(made) == ["first", "second"]
+    make_ended_run(tmp_path / "second", fps=77.0)
+    assert "77" in runs.look(()).list_html and made[2:] == ["second"]
+
+
+def test_a_run_that_was_started_again_begins_another_course(tmp_path):
+    runs = WatchedRuns(tmp_path)
+    for started_ns, progress in ((1, 0.25), (2, 0.5)):
+        with live_run(tmp_path / "live", process_started_ns=started_ns) as (_, file):
+            courses = []
+            for share in (progress, progress + 0.25):
+                file.set_gauge("Runner/progress", share)
+                file.flush()
+                courses.append(runs.look(()).summaries["live"].course)
+            assert [course.share for course in courses] == [progress, progress + 0.25]
+            assert courses[0].left_s is None and courses[1].left_s < 60
+        shutil.rmtree(tmp_path / "live")
