@@ -14,6 +14,7 @@ from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents,
 from sample_profiler.compat.environments.older_gym import as_gymnasium
 from sample_profiler.compat.environments.older_gymnasium import made_with_plugins, supply_older_names
 from sample_profiler.compat.environments.wrappers import EpisodeCounterWrapper
+from sample_profiler.compat.serving.place import come_first
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import view_of
 from sample_profiler.config import Config
@@ -42,6 +43,7 @@ class _Creators(UserDict[str, CreateEnv]):
 _creators = _Creators()
 
 supply_older_names()  # wherever such environments are made
+come_first()  # the functions that make them are about to be imported there
 
 
 def register_env(env_name: str, make_env_func: CreateEnv) -> None:

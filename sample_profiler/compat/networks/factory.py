@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium import spaces
 
+from sample_profiler.compat.serving.place import come_first
 from sample_profiler.compat.settings.carrying import view_of
 from sample_profiler.config import Config
 from sample_profiler.errors import ConfigError
@@ -98,6 +99,8 @@ class ModelFactory:
 
         return _registered("actor_critic") or default_make_actor_critic_func
 
+
+come_first()  # the functions that make parts are about to be imported, where these are made
 
 _FACTORY = ModelFactory()
 

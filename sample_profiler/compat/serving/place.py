@@ -12,10 +12,10 @@ SITE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 
 
 def come_first() -> None:
-    """Have it found here by processes that are started from now on, if it is found here by this one.
+    """Have it found here by this process and those that it starts from now on, if it was found here once.
 
     A program may have put other folders first since then, such as a checkout with a package of the name, as pytest
-    does. This process has imported it by then; others get the path as it is.
+    does. The process that began has imported it by then; others get the path as it is, and import the program again.
     """
     if SITE in sys.path:
         sys.path.remove(SITE)
