@@ -45,8 +45,8 @@ ARMS = {
 }
 _LEAST = 0.9
 _START_S = 120.0
-_SETTLE_S = 6.0
-_EARLIEST_S = 40.0  # after the start: what a policy has learned changes what steps cost
+_SETTLE_S = 30.0  # until memory everywhere is full: what is sampled ahead meanwhile is not trained on in the end
+_EARLIEST_S = 60.0  # after the start: what a policy has learned changes what steps cost
 _END_S = 90.0
 _LOOK_S = 1.0
 
