@@ -191,6 +191,8 @@ class BrokenRun:
         gone = self._nodes.left_over()
         if fault == "own raylet":
             self._nodes.kill_own_raylet()
+            # All nodes are on this machine: the run takes another one for its own then, and grows to the rest.
+            self._num_actors = max(1, self._num_actors - 1)
         else:
             pids = re.findall(r"Started RemoteSampler as process (\d+)", self._live.output)
             psutil.Process(int(pids[-1])).kill()

@@ -29,6 +29,7 @@ from typing import Any
 
 from benchmarks.measuring.kept_runs import KeptRuns
 from benchmarks.measuring.two_machines import AHEAD_S, TwoMachines
+from harness.kept_lines import end_when_told
 from sample_profiler.profiling.session.session import Session, read_session
 from sample_profiler.reports.all_ranks import read_all_ranks
 from sample_profiler.reports.run_report.loading import load_report
@@ -223,4 +224,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_when_told()
     sys.exit(main())

@@ -17,6 +17,7 @@ from sample_profiler.vocabulary import (
     FOR_BATCHER,
     FOR_INFERENCE,
     FOR_LEARNER,
+    FOR_RANKS,
     FORWARD_HEAD,
     HANDLE_POLICY_STEP,
     TRAIN,
@@ -130,7 +131,9 @@ class JudgedRun:
         self.workers = facts.workers
         self.inference = facts.of_kind(INFERENCE_WORKER)
         self.learner = max(facts.learners, key=lambda load: load.busy, default=None)
-        self.learner_waits = self.learner.waits.get(FOR_BATCHER, 0.0) if self.learner else 0.0
+        # Of several ranks, a quick one waits for the datasets of others instead of its own, however little it is ahead.
+        waits = self.learner.waits if self.learner else {}
+        self.learner_waits = waits.get(FOR_BATCHER, 0.0) + waits.get(FOR_RANKS, 0.0)
         self.worker_busy = fmean(load.busy for load in self.workers) if self.workers else 0.0
         self.waits_for_learner = mean_share(self.workers, FOR_LEARNER)
         self.waits_for_inference = mean_share(self.workers, FOR_INFERENCE)

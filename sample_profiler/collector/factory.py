@@ -41,8 +41,10 @@ def make_remote_sampler(blueprint: Blueprint, attempt: int, reports: Reports) ->
     worker = plan.remote_worker
     assert worker is not None
     timing = Timing(f"{REMOTE_SAMPLER} profile")
+    # What lies ready there only grows old: the next dataset is made while one is on its way.
+    sampling = replace(config.sampling, num_batches_to_accumulate=0)
     order = GroupOrder(
-        config=replace(config, remote=replace(config.remote, backend="local")),
+        config=replace(config, remote=replace(config.remote, backend="local"), sampling=sampling),
         env_spec=blueprint.env_spec,
         env_payload=blueprint.env_payload,
         model_payload=blueprint.model_payload,

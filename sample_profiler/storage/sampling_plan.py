@@ -22,6 +22,10 @@ __all__ = [
     "register_policy_mapping",
 ]
 
+_NUM_REMOTE_DATASETS = 2
+"""Of other machines that lie in memory: one that is trained on, and the next. More would only grow old: actors have
+memory of their own, and one dataset of each waits for room here."""
+
 PolicyOfAgent = Callable[[int, int, int], int]
 """(environment index over the run, agent index within it, number of policies) → policy."""
 
@@ -181,8 +185,7 @@ def make_sampling_plan(
         policy_of_agent: who follows which policy; None: what was registered, else `default_policy_of_agent`.
         kinds: of each agent of an environment, counted from 0: agents of one kind have equal spaces, and no policy is
             followed by agents of two; empty: all are of one.
-        has_remote_worker: whether trajectories of other machines come, too, in whole datasets: as many as the Learner
-            may have, and one on its way.
+        has_remote_worker: whether trajectories of other machines come, too, in whole datasets.
 
     Raises:
         ConfigError: a policy has no agent, or agents of several kinds, or an agent no policy.
@@ -198,7 +201,7 @@ def make_sampling_plan(
     num_workers = sampling.num_workers + has_remote_worker
     worker_slots: list[list[range]] = [[] for _ in range(num_workers)]
     first_slots: list[list[range]] = [[] for _ in range(num_workers)]
-    num_remote = dataset_slots * (sampling.num_batches_to_accumulate + 2) if has_remote_worker else 0
+    num_remote = _NUM_REMOTE_DATASETS * dataset_slots if has_remote_worker else 0
     for policy in range(sampling.num_policies):
         counts = _count_slots(sampling, groups, policy, dataset_slots)
         first_counts = counts

@@ -138,7 +138,7 @@ def test_a_dataset_lies_in_slots_of_its_own_and_is_handed_on_as_a_workers_would_
 
 def test_what_has_no_slots_waits_and_whoever_has_sampled_it_is_asked_for_no_more(sampling):
     sampling.publish(version=0, frames=0)
-    for index in (0, 1, 0):  # as much as it has slots for
+    for index in (0, 1):  # as much as it has slots for
         sampling.give(index)
         sampling.look()
     assert sampling.sampler.wait_block() == "wait_actors"

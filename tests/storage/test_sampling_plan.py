@@ -135,7 +135,7 @@ def test_who_brings_trajectories_of_other_machines_is_one_more_worker_with_slots
     )
     (slots,) = plan.worker_slots[2]
     assert slots == range(alone.num_slots, plan.num_slots) == plan.first_slots[2][0]
-    assert len(slots) == plan.dataset_slots * (1 + options.num_batches_to_accumulate + 1)
+    assert len(slots) == 2 * plan.dataset_slots, "what is trained on, and the next"
     assert plan.by_worker(slots) == {2: list(slots)}
     assert plan.later_slots(0) == alone.later_slots(0)
 

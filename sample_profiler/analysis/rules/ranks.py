@@ -4,28 +4,40 @@ from __future__ import annotations
 
 from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import LITTLE, MUCH, Advice, Finding, JudgedRun, percent
-from sample_profiler.vocabulary import ADDING_UP_RATIO, ALL_REDUCE, FOR_RANKS, SLOWEST_RANK, SLOWEST_RANK_IN_STEPS
+from sample_profiler.vocabulary import (
+    ADDING_UP_RATIO,
+    ALL_REDUCE,
+    FOR_BATCHER,
+    FOR_RANKS,
+    SLOWEST_RANK,
+    SLOWEST_RANK_IN_STEPS,
+)
 
 __all__ = ["adding_up", "all_reduce_share", "slow_in_steps", "slow_rank"]
 
 
 def slow_rank(run: JudgedRun) -> Finding | None:
-    """The Learner has its dataset, and waits for those of another rank."""
+    """The Learner has its dataset, and waits for those of another rank, and so do the workers, for memory.
+
+    A rank that is ahead by a little has its memory full, too; but its workers wait for no more than that little.
+    """
     learner = run.learner
     if learner is None or SLOWEST_RANK not in learner.gauges:
         return None
-    waits = learner.waits.get(FOR_RANKS, 0.0)
-    if waits < MUCH or waits < run.learner_waits:
+    waits, for_own = (learner.waits.get(awaited, 0.0) for awaited in (FOR_RANKS, FOR_BATCHER))
+    factor = min(1 / max(1 - waits, LITTLE), run.sampling_room())
+    if waits < MUCH or waits < for_own or factor < 1 + LITTLE:
         return None
     slowest = f"rank {learner.gauges[SLOWEST_RANK]:.0f}"
     evidence = [
         f"{learner.name} waits {percent(waits)} of the time for other ranks, whose datasets are not complete",
         f"{slowest} waits for the others least of all",
-        f"for data of its own rank it waits {percent(run.learner_waits)} of the time",
+        f"for data of its own rank it waits {percent(for_own)} of the time, while workers wait "
+        f"{percent(run.waits_for_learner)} of theirs for memory",
     ]
     why = "what limits that one limits all; with cores, workers and games as the others have it would not"
     change = f"look at the report of {slowest}: its folder ends in .rank{learner.gauges[SLOWEST_RANK]:.0f}"
-    advice = [Advice(change, why, run.gain(1 / max(1 - waits, LITTLE), 0.1))]
+    advice = [Advice(change, why, run.gain(factor, 0.1))]
     return Finding("ranks", learner.name, f"Another rank is the limit: all wait for {slowest}", evidence, advice)
 
 

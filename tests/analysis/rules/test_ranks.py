@@ -32,6 +32,12 @@ def test_the_rank_that_the_others_wait_for_is_judged_by_what_limits_it():
     assert judge_run(*workers, inference(0.2), load, machine_busy=0.9).cause == "environments"
 
 
+def test_a_rank_that_is_ahead_by_a_little_is_judged_by_what_limits_it_as_well():
+    workers = [worker(index, busy=0.95, inference=0.02, learner=0.01, env_step=0.9, cpu=0.9) for index in range(2)]
+    load = waiting_learner(0.7, 0.05, gauges={"slowest_rank": 1.0})
+    assert judge_run(*workers, inference(0.2), load, machine_busy=0.9).cause == "environments"
+
+
 @pytest.mark.parametrize(("share", "cause"), [(0.5, "all-reduce"), (0.1, "learner")])
 def test_adding_up_gradients_is_the_limit_where_it_is_much_of_training(share, cause):
     blocks = {"train/update/all_reduce": share, "train/epoch_init": 0.02, "train/epoch_init/all_reduce": 0.01}
