@@ -21,7 +21,7 @@ __all__ = ["MOST_COMPARED", "Board"]
 MOST_COMPARED = 8
 _INTERVAL_S, _LONGEST_S = 2.0, 10.0
 _SHORTEST_S = 0.2
-_PATIENCE_S = 0.5  # of who opens a page, with the look that is due
+_PATIENCE_S = 0.5  # with a look
 _WATCH_S = 0.5  # after which it is seen that the server ends
 _REST = 120  # times as long as a look took: neither the machine nor the runs on it notice
 _NUM_SHOWN_AT_FIRST = 4
@@ -48,6 +48,7 @@ class Board:
         self._looked: Looked | None = None
         self._num_begun = self._num_looks = 0
         self._is_looking = asyncio.Lock()
+        self._is_new_soon = False
         self._next = asyncio.Event()
         self._tabs: Counter[str] = Counter()
         self._is_wanted = asyncio.Event()
@@ -75,6 +76,7 @@ class Board:
         self._wake()
 
     def _wake(self) -> None:
+        self._is_new_soon = False
         self._next.set()
         self._next = asyncio.Event()
 
@@ -91,8 +93,14 @@ class Board:
             if self._num_begun > num_begun:
                 return  # it has begun, and ended, since this was asked for
             self._num_begun += 1
+            self._is_new_soon = True
             opened = {name for name in self._tabs if name}
-            self._looked = await asyncio.to_thread(self._runs.look, opened)
+            # What there is already is shown if this takes long, and that somebody is there.
+            waking = asyncio.get_running_loop().call_later(_PATIENCE_S, self._wake)
+            try:
+                self._looked = await asyncio.to_thread(self._runs.look, opened)
+            finally:
+                waking.cancel()
             self._shown.clear()
             self._messages.clear()
             self._num_looks += 1
@@ -119,9 +127,9 @@ class Board:
         try:
             if is_first or self._looked is None or (opened and not self._looked.pages.get(opened)):
                 self._is_wanted.set()
-            if self._is_wanted.is_set() or self._is_looking.locked():  # else all is sent twice within a moment
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._next.wait(), _PATIENCE_S)
+            is_next = self._is_wanted.is_set() and not self._is_looking.locked()
+            if is_next or self._is_new_soon:  # else all would be sent twice within a moment
+                await self._next.wait()
             while not self._is_over():
                 following = self._next  # before anything is sent, which may take as long as a look does
                 message = self._message(key, sent, num_looks)

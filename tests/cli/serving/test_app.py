@@ -370,3 +370,15 @@ def test_who_asks_for_what_is_not_there_has_a_look_in_common_with_others(client,
         may_end.set()
         assert sorted(answer.result()[0] for answer in answers) == [200] + [404] * 19
     assert len(looks) < 10
+
+
+def test_who_comes_while_a_look_takes_long_sees_what_there_is(client, train_dir, monkeypatch):
+    make_ended_run(train_dir / "first", reason="all is done")
+    client.sections("/events?name=first", lambda sections: "all is done" in sections.get("head", ""))
+    may_end, look = threading.Event(), WatchedRuns.look
+    monkeypatch.setattr(WatchedRuns, "look", lambda *arguments: may_end.wait(60) and look(*arguments))
+    try:
+        client.sections("/events?name=first", lambda sections: "all is done" in sections.get("head", ""))
+        client.sections("/events", lambda sections: "run?name=first" in sections.get("list", ""))
+    finally:
+        may_end.set()
