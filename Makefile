@@ -16,7 +16,7 @@ LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py ben
 	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
 	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py benchmarks/time_to_return.py \
 	benchmarks/transports.py benchmarks/second_verdicts.py benchmarks/pools.py benchmarks/kill_nodes.py \
-	benchmarks/ray_cost.py benchmarks/forecast_check.py benchmarks/vector_runs.py
+	benchmarks/ray_cost.py benchmarks/forecast_check.py benchmarks/vector_runs.py benchmarks/rank_verdicts.py
 BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
 VERSUS_FLAGS ?=
 VERSUS_OUTPUT ?= build/compared

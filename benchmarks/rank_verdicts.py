@@ -100,18 +100,19 @@ def _train(case: Case, folder: Path, seconds: float) -> None:
     words += [f"--train_dir={folder}", f"--train_for_seconds={seconds}"]
     logs = [folder / f"log_{rank}.txt" for rank in range(len(case.injected))]
     with TwoMachines(case.bandwidth) as machines:
-        processes = [
-            machines.start(rank, words, {"INJECTED": json.dumps(_USUAL | case.injected[rank])}, log)
-            for rank, log in enumerate(logs)
-        ]
+        processes = []
         try:
+            for rank, log in enumerate(logs):
+                variables = {"INJECTED": json.dumps(_USUAL | case.injected[rank])}
+                processes.append(machines.start(rank, words, variables, log))
             statuses = [process.wait(seconds + _SPARE_S) for process in processes]
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
-    if any(statuses):
-        raise SystemExit(f"{case}: {statuses}\n{logs[0].read_text()[-_MOST_OUTPUT:]}")
+    for status, log in zip(statuses, logs, strict=True):
+        if status:
+            raise SystemExit(f"{case}: {statuses}\n{log.read_text()[-_MOST_OUTPUT:]}")
 
 
 def look_at_timeline(folder: Path) -> dict[str, Any]:

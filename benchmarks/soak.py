@@ -282,8 +282,8 @@ def make_soak(
 ) -> None:
     """Make one soak, and keep every look and the end; `flags` are further ones of the run."""
     origin = describe_origin()
-    facts = {"task": task, "minutes": minutes, "learned_minutes": learned_minutes}
-    append_line(path, {"what": "begin", **facts, "facts": Machine.this().to_dict(), **origin})
+    asked = {"task": task, "minutes": minutes, "learned_minutes": learned_minutes}
+    append_line(path, {"what": "begin", **asked, "facts": Machine.this().to_dict(), **origin})
 
     def keep(moment: Moment) -> None:
         append_line(path, {"what": "look", **{name: round(value, 2) for name, value in asdict(moment).items()}})
@@ -295,12 +295,17 @@ def make_soak(
         if soak.status == 0:
             command.append(f"--train_for_seconds={seconds + turns_s(num_pairs):g}")
             soak = watch(command, folder, seconds, keep, num_pairs)
-    append_line(path, judge(soak, minutes) | facts | origin)
+    append_line(path, judge(soak, minutes) | asked | origin)
 
 
-def find_end(path: Path, minutes: float) -> dict[str, Any] | None:
+def find_end(path: Path, minutes: float, learned_minutes: float) -> dict[str, Any] | None:
     """Return the last line of the latest soak of that length that came to its end; None if there is none."""
-    ends = [line for line in read_lines(path) if line["what"] == "end" and line["minutes"] == minutes]
+    asked = (minutes, learned_minutes)
+    ends = [
+        line
+        for line in read_lines(path)
+        if line["what"] == "end" and (line["minutes"], line.get("learned_minutes", 0)) == asked
+    ]
     return ends[-1] if ends else None
 
 
@@ -351,10 +356,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for task in options.tasks:
         kind, flags = ("-fifo", ["--transport=fifo"]) if options.transport == "fifo" else ("", [])
         path = options.output / f"soak-{task}{kind}.jsonl"
-        end = find_end(path, options.minutes)
+        end = find_end(path, options.minutes, options.learned)
         if end is None or (options.again and end["problems"]):
             make_soak(task, options.minutes, options.learned, options.pairs, path, flags)
-            end = find_end(path, options.minutes)
+            end = find_end(path, options.minutes, options.learned)
         assert end is not None  # it has just been made
         ends.append(end)
         print(describe(end), flush=True)

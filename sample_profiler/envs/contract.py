@@ -226,7 +226,7 @@ def read_episode_statistics(info: Mapping[str, Any], title: str) -> dict[str, fl
         title: What the environment is called in error messages.
 
     Raises:
-        EnvContractError: They are not numbers by name; an objective of None is left out.
+        EnvContractError: They are not numbers by name.
     """
     told = info.get("episode_extra_stats", {})
     if not isinstance(told, Mapping):

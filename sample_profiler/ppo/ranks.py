@@ -179,10 +179,10 @@ class ConnectedRanks(Ranks):
         self._adding_up_s += _RECENT * (self._added_up_s - self._adding_up_s)
         self._added_up_s = 0.0
         is_time_to_compare = self.rank == 0 and came_s - self._compared_s >= _COMPARE_CLOCKS_S
-        heard = self._gather(
-            *(float(state), self._waited_s, self._adding_up_s, float(is_time_to_compare)), came_s, self._left_s
-        )
-        self._waited_s += _RECENT * (self._leave(came_s, heard[0]) - came_s - self._waited_s)
+        own = (float(state), self._waited_s, self._adding_up_s, float(is_time_to_compare), came_s, self._left_s)
+        heard = self._gather(*own)
+        left_s = self._leave(came_s, heard[0])
+        self._waited_s += _RECENT * (left_s - came_s - self._waited_s)
         ending = max(range(self.size), key=lambda rank: heard[rank][0])
         slowest = min(range(self.size), key=lambda rank: heard[rank][1])
         state = RankState(int(heard[ending][0]))

@@ -170,6 +170,8 @@ def test_what_came_to_its_end_is_not_made_again_unless_it_failed_and_that_is_ask
     assert trained == ["cartpole", "cartpole"]
     assert main(["--tasks=cartpole", f"--output={tmp_path}", "--minutes=30"]) == 0
     assert len(trained) == 3, "that of another length is another one"
+    assert main(["--tasks=cartpole", f"--output={tmp_path}", "--minutes=30", "--learned=0"]) == 0
+    assert len(trained) == 4, "and so is that of a policy that has learned for another time"
     assert "FAILED: it ended with status 3\nits end" in capsys.readouterr().out
 
 

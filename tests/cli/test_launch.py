@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -42,7 +43,12 @@ def command(folder: Path, *flags: str) -> list[str]:
 
 def find_processes(live: LiveRun, word: str) -> list[psutil.Process]:
     """Return those of a run that go on and have a word in their command line."""
-    return [each for each in live.everybody() if is_alive(each) and word in each.cmdline()]
+    found = []
+    for each in live.everybody():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if is_alive(each) and word in each.cmdline():
+                found.append(each)
+    return found
 
 
 @pytest.mark.whole_run

@@ -62,7 +62,7 @@ def test_copying_is_learned_by_vectors_of_environments(mode: str, tmp_path: Path
 
 def test_each_kind_of_action_is_learned_with_a_mask_and_from_observations_of_that_kind(tmp_path: Path) -> None:
     """The environment raises if a forbidden value is drawn."""
-    policies = range(7)
+    policies = range(7)  # a policy for each of ACTION_SPACES
     flags = ("--env=copy_each", f"--num_policies={len(policies)}", "--train_for_env_steps=4000")
     result = train(*flags, *SERIAL, *SUMMARY, tmp_path)
     assert result.returncode == 0, result.stdout

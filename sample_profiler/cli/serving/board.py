@@ -23,7 +23,7 @@ _INTERVAL_S, _LONGEST_S = 2.0, 10.0
 _SHORTEST_S = 0.2
 _PATIENCE_S = 0.5  # with a look
 _WATCH_S = 0.5  # after which it is seen that the server ends
-_REST = 120  # times as long as a look took: neither the machine nor the runs on it notice
+_REST = 120  # times as long as a look took, so that neither the machine nor the runs on it notice, up to the longest
 _NUM_SHOWN_AT_FIRST = 4
 _PULSE = b"event: pulse\ndata:\n\n"  # by which a page knows that it is not left alone
 

@@ -55,12 +55,14 @@ async function lose({target}) {
 // Why there is no stream: what a browser keeps to itself.
 async function reasonOf(address) {
   const asked = new AbortController();
+  const patience = setTimeout(() => asked.abort(), PATIENCE_MS);
   try {
     const answer = await fetch(address, {signal: asked.signal});
     return answer.ok ? "waiting for the server" : (await answer.text()).trim();
   } catch {
     return NO_ANSWER;
   } finally {
+    clearTimeout(patience);
     asked.abort();
   }
 }

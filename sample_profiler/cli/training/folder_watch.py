@@ -40,6 +40,7 @@ class FolderWatch(RunObserver):
         self._folder = RunFolder(config.run.folder)
         self._files = [self._folder.config, *([self._folder.log] if config.machine.log_to_file else [])]
         self._place = self._find_place()
+        self._is_removed = False
         self._told = ""
 
     def _find_place(self) -> tuple[int, int] | None:
@@ -52,31 +53,43 @@ class FolderWatch(RunObserver):
 
     def on_summaries(self, status: RunStatus) -> None:  # noqa: ARG002
         """Write again what is gone, and tell of it; of what cannot be mended once."""
-        gone = [path for path in self._files if not os.path.lexists(path)]
-        told = ""
-        if gone:
-            told = self._write_again(gone)
-        elif self._find_place() != self._place:
-            told = f"{self._folder.path} was replaced: if another run has it now, both write there, so end one of them"
-        if told and told != self._told:
-            logger.warning("%s", told)
-        self._told = told
+        path, gone = self._folder.path, [file for file in self._files if not os.path.lexists(file)]
+        if self._find_place() != self._place and os.path.lexists(self._folder.config):
+            self._tell_once(f"{path} was replaced: if another run has it now, both write there, so end one of them")
+        elif gone:
+            try:
+                told = self._write_again(gone)
+            except (ConfigError, OSError) as error:
+                self._tell_once(f"{path} was removed while its run goes on, and cannot be made anew: {error}")
+            else:
+                self._told = ""
+                logger.warning("%s", told)
+        else:
+            self._told = ""
+
+    def _tell_once(self, text: str) -> None:
+        if text != self._told:
+            logger.warning("%s", text)
+        self._told = text
 
     def _write_again(self, gone: Sequence[Path]) -> str:
-        """Make the folder and its first files anew; return what there is to say of it."""
-        path, is_removed = self._folder.path, self._find_place() != self._place
-        try:
-            if is_removed:
-                make_folder(path)  # whoever saves a checkpoint may have been quicker
-                self._stack.enter_context(folder_locked(path))
-                self._place = self._find_place()
-            save_config(self._config, self._folder.config)
-            if self._folder.log in gone:
-                self._log.add_file(self._folder.log)
-        except (ConfigError, OSError) as error:
-            return f"{path} was removed while its run goes on, and cannot be made anew: {error}"
+        """Make the folder and its first files anew; return what there is to say of it.
+
+        Raises:
+            ConfigError, OSError: they cannot be made.
+        """
+        path = self._folder.path
+        if self._find_place() != self._place:
+            self._is_removed = True
+            make_folder(path)  # whoever saves a checkpoint may have been quicker
+            self._stack.enter_context(folder_locked(path))
+            self._place = self._find_place()
+        save_config(self._config, self._folder.config)
+        if self._folder.log in gone:
+            self._log.add_file(self._folder.log)
+        is_removed, self._is_removed = self._is_removed, False
         if not is_removed:
-            return f"{' and '.join(each.name for each in gone)} in {path} was removed: it is written again, from now on"
+            return f"removed from {path}, and written again from now on: {' and '.join(file.name for file in gone)}"
         return (
             f"{path} was removed or renamed while its run goes on: there is one anew, with config.json, and what the "
             "run writes from now on; what it had written before is not in it, and what its processes record is lost"

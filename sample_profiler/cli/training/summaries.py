@@ -70,9 +70,9 @@ class TensorBoardSummaries(RunObserver):
         if self._runner is not None and self._runner.records.keeps_earlier:
             return
         for policy, writer in enumerate(self._writers):
-            values = dict(status.training.get(policy, {}))
-            for name, value in status.episodes[policy].items():
-                values[_tag_of(name)] = value
+            # The run's own figures last: an environment may name one of its own like them.
+            values = {_tag_of(name): value for name, value in status.episodes[policy].items()}
+            values |= status.training.get(policy, {})
             values["perf/_fps"] = next(iter(status.fps.values()))
             values["perf/_sampled_frames"] = float(status.sampled_frames)
             values["perf/policy_lag_mean"], values["perf/policy_lag_max"] = status.policy_lag[policy]

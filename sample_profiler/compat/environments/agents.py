@@ -22,7 +22,7 @@ from sample_profiler.envs.vector import VectorAgents
 __all__ = ["WholeEpisodes", "Wrapped", "as_agents", "is_multiagent", "num_agents_of"]
 
 
-def as_agents(env: Any, name: str, batched: bool = False) -> Any:
+def as_agents(env: Any, name: str, *, batched: bool = False) -> Any:
     """Return an environment by the contract of this package.
 
     Args:

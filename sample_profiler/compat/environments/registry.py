@@ -96,7 +96,7 @@ class _EnvMaker:
         env = _made(self.make, full_env_name, view, placement, render_mode)
         if view.use_record_episode_statistics and not is_multiagent(env):
             env = WholeEpisodes(env)
-        return as_agents(env, full_env_name, view.batched_sampling)
+        return as_agents(env, full_env_name, batched=view.batched_sampling)
 
 
 def _made(make: CreateEnv, full_env_name: str, cfg: Any, env_config: Any, render_mode: str | None) -> Any:

@@ -62,4 +62,4 @@ def _values_of(vectors: Tensor, space: _Coded) -> Tensor:
     sizes = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
     parts = zip(split(vectors, sizes), np.ravel(space.start).tolist(), strict=True)
     values = torch.stack([part.argmax(dim=-1).float() + start for part, start in parts], dim=-1)
-    return values.view(len(vectors), *(space.shape or ()))
+    return values.view(vectors.shape[0], *(space.shape or ()))

@@ -63,6 +63,7 @@ class ObserverOfAll(RunObserver):
         self._runner = runner
         self._observers = observers
         self._handlers = handlers
+        self._opened: dict[int, SummaryWriter] = {}
 
     def on_init(self, runner: Runner) -> None:
         """Begin to listen to episodes."""
@@ -96,6 +97,7 @@ class ObserverOfAll(RunObserver):
 
     def extra_summaries(self, runner: Runner, policy_id: int, env_steps: int, writer: SummaryWriter) -> None:  # noqa: ARG002
         """Pass it on, in the order in which the observer has the last two, and write what there is to write by now."""
+        self._opened[policy_id] = writer
         summaries = self._runner.writers[policy_id]
         for observer in self._observers:
             are_first = _expects_steps_first(observer.extra_summaries)
@@ -104,9 +106,11 @@ class ObserverOfAll(RunObserver):
         summaries.hand_on(writer, env_steps)
 
     def on_stop(self, runner: Runner) -> None:  # noqa: ARG002
-        """Pass it on."""
+        """Pass it on, and write what is written at the end: the run's own writers are closed afterwards."""
         for observer in self._observers:
             observer.on_stop(self._runner)
+        for policy, writer in self._opened.items():
+            self._runner.writers[policy].hand_on(writer, self._runner.env_steps.get(policy, 0))
 
     def _take_episodes(self, runner: Runner, message: EpisodesFinished) -> None:  # noqa: ARG002
         for episode in message.episodes:

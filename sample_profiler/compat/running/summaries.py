@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ class Summaries:
     """
 
     def __init__(self) -> None:
-        self._kept: list[tuple[str, str, Any, Any, dict[str, Any]]] = []
+        self._kept: deque[tuple[str, str, Any, Any, dict[str, Any]]] = deque()
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: Any = None, *_times: Any, **_options: Any) -> None:
         """Take one value."""
@@ -75,8 +76,8 @@ class Summaries:
         Raises:
             ValueError: A picture or a video is none.
         """
-        kept, self._kept = self._kept, []
-        for method, tag, value, step, options in kept:
+        while self._kept:
+            method, tag, value, step, options = self._kept.popleft()
             getattr(writer, method)(tag, value, env_steps if step is None else int(step), **options)
 
     def _keep(self, method: str, tag: str, value: Any, step: Any, **options: Any) -> None:

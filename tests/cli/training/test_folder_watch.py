@@ -101,6 +101,26 @@ def test_a_folder_that_another_run_has_made_since_stays_that_runs(folder, look):
     assert (folder.config.read_text(), folder.log.read_text()) == ("its flags", "its log\n")
 
 
+def test_so_it_does_where_that_run_has_ended_and_has_no_log(folder, look):
+    shutil.rmtree(folder.path)
+    folder.path.mkdir()
+    folder.config.write_text("its flags")
+    (warning,) = look()
+    assert "was replaced: if another run has it now" in warning and look() == []
+    assert folder.config.read_text() == "its flags" and not folder.log.exists()
+
+
+def test_what_is_lost_is_said_though_the_flags_could_be_written_only_later(folder, look, monkeypatch):
+    def fail(*_):
+        raise OSError("no room")
+
+    shutil.rmtree(folder.path)
+    with monkeypatch.context() as patched:
+        patched.setattr("sample_profiler.cli.training.folder_watch.save_config", fail)
+        assert "cannot be made anew: no room" in look()[0]
+    assert "what its processes record is lost" in look()[0] and folder.config.exists()
+
+
 def test_a_run_without_a_log_of_its_own_gets_none(tmp_path):
     config = parse_config(["--env=mine", f"--train_dir={tmp_path}", "--experiment=run", "--log_to_file=False"])
     folder = RunFolder(config.run.folder)
