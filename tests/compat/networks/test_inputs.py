@@ -9,6 +9,7 @@ from torch import nn
 from sample_profiler.compat.networks.actor_critics import default_make_actor_critic_func
 from sample_profiler.compat.networks.factory import ModelFactory, get_rnn_size
 from sample_profiler.compat.networks.inference import create_actor_critic, prepare_and_normalize_obs
+from sample_profiler.compat.networks.inputs import ExpectedInputs
 from sample_profiler.compat.networks.parts import Encoder
 from sample_profiler.compat.settings.arguments import default_cfg
 from sample_profiler.model import registry
@@ -63,3 +64,19 @@ def test_they_come_as_values_of_the_types_that_an_encoder_asks_for(monkeypatch, 
         key: values.tolist() for key, values in observations.items()
     }
     assert [given[key].dtype for key in observations] == [torch.int64, torch.int64, torch.float32]
+
+
+def test_they_are_exported_for_any_number_of_rows():
+    space = spaces.Dict({name: SPACE[name] for name in ("choice", "cards")})
+    widths = {"choice": 3, "cards": 14}
+    expected = ExpectedInputs.of(nn.Identity(), space)
+
+    class Prepared(nn.Module):
+        def forward(self, choice, cards):
+            return tuple(expected.prepare({"choice": choice, "cards": cards}).values())
+
+    rows = torch.export.Dim("rows")
+    examples = tuple(torch.eye(width)[:2] for width in widths.values())
+    program = torch.export.export(Prepared(), examples, dynamic_shapes=({0: rows}, {0: rows}))
+    choice, cards = program.module()(*(torch.eye(width)[:1].repeat(5, 1) for width in widths.values()))
+    assert choice.tolist() == [-1.0] * 5 and cards.shape == (5, 2, 2)

@@ -70,6 +70,32 @@ def test_the_frames_are_known_in_a_training_step_and_what_is_written_then_comes_
     ]
 
 
+def test_what_is_written_when_a_run_stops_is_there_as_well(runner):
+    class Mine(AlgoObserver):
+        def on_stop(self, runner):
+            runner.writers[0].add_text("mine/end", "over")
+
+    watcher, writer = ObserverOfAll(runner, [Mine()], []), Writer()
+    watcher.extra_summaries(None, 0, 64, writer)
+    runner.env_steps = {0: 128}
+    watcher.on_stop(None)
+    assert writer.written == [("add_text", "mine/end", "over", 128, {})]
+
+
+def test_what_cannot_be_written_takes_nothing_else_with_it():
+    class Picky(Writer):
+        def add_image(self, *_, **__):
+            raise ValueError("that is no picture")
+
+    summaries, writer = Summaries(), Picky()
+    summaries.add_image("bad", np.zeros(3))
+    summaries.add_scalar("good", 1.0)
+    with pytest.raises(ValueError, match="no picture"):
+        summaries.hand_on(writer, 8)
+    summaries.hand_on(writer, 9)
+    assert writer.written == [("add_scalar", "good", 1.0, 9, {})]
+
+
 def test_a_writer_has_the_ways_of_calling_it_that_scripts_know():
     summaries, writer, values = Summaries(), Writer(), np.array([1, 2])
     summaries.add_scalar("a", torch.tensor(0.5), global_step=3)
