@@ -148,6 +148,12 @@ def test_playing_ends_after_so_many_pictures(clock_run, videos, capsys):
     assert "over 1 episode " in capsys.readouterr().out
 
 
+def test_an_episode_that_ends_with_the_last_picture_counts(clock_run, videos, capsys):
+    assert enjoy([*clock_run, "--save_video", "--max_num_frames=7"]) == 0
+    assert videos[0].frames == [0, 4, 8, 12, 16, 20, 24]
+    assert "over 1 episode " in capsys.readouterr().out
+
+
 def test_a_picture_that_is_none_is_one_error_and_costs_no_earlier_video(clock_run, monkeypatch, tmp_path, capsys):
     (earlier,) = (path.parent / "replay.mp4" for path in tmp_path.rglob("config.json"))
     earlier.write_bytes(b"earlier")

@@ -190,10 +190,10 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
         num_pictures = 0
         for episode in play(env, player, frameskip, repeats, bad_numbers):
             if episode is None:
+                if num_pictures == options.max_num_frames:  # only now: an episode may have ended with the last one
+                    break
                 show()
                 num_pictures += 1
-                if num_pictures == options.max_num_frames:
-                    break
                 continue
             if not places.take(episode):
                 continue

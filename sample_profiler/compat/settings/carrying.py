@@ -78,11 +78,11 @@ def program_of(cfg: Mapping[str, Any], *, plays: bool = False) -> Program:
 
 
 def _limits_of_playing(cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what counts otherwise here: of so many frames one more is played, and all episodes that they have."""
+    """Return what counts otherwise here: so many steps and one more, their first picture, and all episodes of them."""
     frames = cfg["max_num_frames"]
     if frames is None or frames == SHOWN_DEFAULTS["max_num_frames"]:
         return {}
-    return {"max_num_frames": int(frames) + 1, "max_num_episodes": int(cfg["max_num_episodes"])}
+    return {"max_num_frames": int(frames) + 2, "max_num_episodes": int(cfg["max_num_episodes"])}
 
 
 def view_of(config: Config | AttrDict) -> AttrDict:

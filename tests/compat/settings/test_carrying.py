@@ -116,7 +116,7 @@ def test_so_many_frames_are_played_as_there(tmp_path):
     assert config_of(cfg, plays=True).max_num_episodes == 10
     cfg.max_num_frames = 1000
     config = config_of(cfg, plays=True)
-    assert (config.max_num_frames, config.max_num_episodes, config.video_name) == (1001, 10**9, "mine.mp4")
+    assert (config.max_num_frames, config.max_num_episodes, config.video_name) == (1002, 10**9, "mine.mp4")
 
 
 def test_a_flag_that_a_script_defined_anew_is_no_flag_here(tmp_path):
