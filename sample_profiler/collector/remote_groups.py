@@ -89,7 +89,7 @@ class RemoteGroups:
     Attributes:
         order: what those are to be that are started from now on.
         way_share: which part of the time for which groups are asked for batches these, and what they are asked with,
-            are on their way: a mean of the latest.
+            are on their way, or lie there until somebody looks: a mean of the latest.
 
     Raises:
         ConfigError: Ray is missing, there is no such cluster, or it has no room.

@@ -26,8 +26,8 @@ def way_of_trajectories(run: JudgedRun) -> Finding | None:
     ]
     larger = f"--batch_size={2 * int(run.facts.flag('batch_size', 1))}"
     advice = [
-        Advice("a faster network to the other machines, or smaller observations", "fewer bytes for a frame"),
         Advice(larger, "half as many messages; watch the learning curve"),
+        Advice("a faster network to the other machines, or smaller observations", "fewer bytes for a frame"),
         Advice("more actors (--ray_actors, --max_nodes)", "several datasets are on their way at once"),
     ]
     headline = "The way of trajectories from other machines is the limit: the Learner waits for them"

@@ -23,7 +23,7 @@ def test_where_the_learner_waits_and_datasets_are_on_the_way_most_of_the_time_th
         "of the time for which actors are asked for a dataset, it and its weights are on the way for 80 %",
         "RemoteSampler itself works 10 % of the time: take_answers 8 %",
     )
-    assert parse_config(["--env=any", verdict.advice[1].change]).sampling.batch_size == 4096
+    assert parse_config(["--env=any", verdict.advice[0].change]).sampling.batch_size == 4096
 
 
 @pytest.mark.parametrize(("way_share", "learner_busy"), [(0.3, 0.3), (0.9, 0.95)])
