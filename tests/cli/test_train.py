@@ -145,7 +145,7 @@ def test_a_run_gets_its_configuration_folder_and_observers(start, runs, tmp_path
     assert env_spec.num_agents == 1
     assert device == "cpu"
     assert folder == tmp_path / "mine"
-    assert len(observers) == 3, "progress, summaries, trackers"
+    assert len(observers) == 4, "watch of the folder, progress, summaries, trackers"
 
 
 def test_a_program_that_meets_the_run_of_another_one_under_the_same_name_says_how_to_go_on(

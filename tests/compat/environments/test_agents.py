@@ -208,7 +208,7 @@ def test_arrays_of_tuples_have_a_column_for_each_discrete_part_and_are_apart_oth
     for name, space in {"columns": spaces.Tuple([buttons, buttons]), "apart": spaces.Tuple([buttons, move])}.items():
         env = SelfResetting(form)
         env.action_space = space
-        adapted = as_agents(env, "mine", batched)
+        adapted = as_agents(env, "mine", batched=batched)
         agents = AgentsEnv(lambda env=adapted: env, inspect_env(adapted, "mine"), "mine", 0, seed=1)
         agents.reset()
         agents.step(np.array([[2, 1, 0.5], [1, 0, 0.25]])[:, : 2 if name == "columns" else 3])
