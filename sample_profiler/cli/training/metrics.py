@@ -103,6 +103,7 @@ class MetricsServer(RunObserver):
             """One request."""
 
             timeout = 10
+            disable_nagle_algorithm = True  # the figures follow the head at once
 
             def do_GET(self) -> None:
                 """Answer with the figures, whatever the path."""

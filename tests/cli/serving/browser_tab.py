@@ -8,7 +8,7 @@ import json
 import subprocess
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tests.reports.browser import BROWSER
 
@@ -18,6 +18,10 @@ FLAGS = (
     *("--remote-debugging-port=0", "--hide-scrollbars", "about:blank"),
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+
+
+class PageLeftError(Exception):
+    """The page that was asked has been left for another one before it could answer."""
 
 
 class Tab:
@@ -41,6 +45,8 @@ class Tab:
         while True:
             answer = json.loads(self._socket.recv(timeout=60))
             if answer.get("id") == number:
+                if any(word in str(answer.get("error")) for word in ("navigated", "context")):
+                    raise PageLeftError(answer["error"])
                 assert "error" not in answer, answer
                 return answer["result"]
             if answer.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"):
@@ -59,10 +65,12 @@ class Tab:
         """Wait until an expression is true, of a page that may still be loading, and return it."""
         tried = f"(() => {{ try {{ return {expression}; }} catch {{ return null; }} }})()"
         deadline_s = time.monotonic() + timeout_s
-        while not (found := self.value(tried)):
-            assert time.monotonic() < deadline_s, (expression, self.value("document.body.innerText"), self.messages)
+        while True:
+            with suppress(PageLeftError):  # a click may lead to another page while this one is asked
+                if found := self.value(tried):
+                    return found
+                assert time.monotonic() < deadline_s, (expression, self.value("document.body.innerText"), self.messages)
             time.sleep(0.05)
-        return found
 
     def click(self, selector):
         """Click in the middle of an element, as a person does."""

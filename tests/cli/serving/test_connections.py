@@ -9,6 +9,7 @@ import time
 import pytest
 
 from sample_profiler.cli.serving import actions, connections
+from sample_profiler.cli.serving.serve import listening
 from tests.cli.serving.conftest import TOKEN
 from tests.cli.serving.made_runs import make_ended_run
 
@@ -37,6 +38,13 @@ def is_closed(connection):
         return False
     except ConnectionResetError:
         return True
+
+
+def test_what_is_said_goes_out_at_once():
+    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize("said", UNFINISHED.values(), ids=UNFINISHED)
