@@ -73,7 +73,7 @@ class _Known:
     page: dict[str, str] = field(default_factory=dict)
     may_go_on: bool = False
     distant: DistantRun = field(default_factory=DistantRun)
-    runner: object = None
+    progress_of: object = None  # the process
     progress: deque[tuple[float, float]] = field(default_factory=deque)
 
     def hide(self, summary: RunSummary) -> None:
@@ -172,8 +172,8 @@ def _note_progress(known: _Known, session: Session) -> None:
     for record in session.processes:
         for name, (owner, short) in record.gauge_owners().items():
             if owner and short == PROGRESS and math.isfinite(value := record.gauges[name].value):
-                if (runner := process_identity(record)) != known.runner:  # it was started again: another clock and pace
-                    known.runner = runner
+                if (identity := process_identity(record)) != known.progress_of:  # started again: another clock and pace
+                    known.progress_of = identity
                     noted.clear()
                 moment_s = record.read_ns / NS_PER_S
                 if not noted or noted[-1][0] < moment_s:

@@ -127,7 +127,6 @@ def test_only_a_post_changes_something(client, run_dir, method):
 
 def test_large_bodies_are_not_read(client, run_dir):
     assert client.post("/act?name=first", b"x" * 5000)[0] == 413
-    assert client.request("POST", "/act?name=first", None)[0] == 413
     assert client.post("/act?name=first", b"{}", Content_Length="999999999999")[0] == 413
     chunks = b"4\r\n    \r\n" * 2000 + b"0\r\n\r\n"
     for length in (None, "2"):
@@ -135,6 +134,11 @@ def test_large_bodies_are_not_read(client, run_dir):
             400,
             413,
         )
+
+
+@pytest.mark.parametrize(("method", "status"), [("POST", 400), ("OPTIONS", 405), ("DELETE", 405)])
+def test_a_request_that_says_nothing_of_a_body_has_none(client, run_dir, method, status):
+    assert client.request(method, "/act?name=first", None)[0] == status
 
 
 def test_large_heads_are_not_read(client):
