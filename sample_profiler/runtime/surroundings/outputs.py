@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, cast
 
@@ -16,6 +17,7 @@ from sample_profiler.runtime.signals.ending_signals import write_to_nowhere
 __all__ = ["Output", "keep_outputs", "outputs_kept"]
 
 _NAMES = ("stdout", "stderr")
+_NUM_LATEST = 16
 
 
 class Output:
@@ -74,12 +76,18 @@ class Output:
                 write_to_nowhere(self._file.fileno())
 
 
+_latest: deque[Output] = deque(maxlen=_NUM_LATEST)
+"""Those that were in use are there for a while longer: `print` of another thread, which looks `sys.stdout` up without
+holding it, crashes the process where it is gone in that moment (CPython before 3.14)."""
+
+
 def keep_outputs() -> None:
     """Let nothing that this process writes to standard output or error fail, from now on."""
     for name in _NAMES:
         stream = getattr(sys, name, None)
         if stream is not None and not isinstance(stream, Output):  # None: it was closed before the start
-            setattr(sys, name, Output(stream))
+            _latest.append(Output(stream))
+            setattr(sys, name, _latest[-1])
 
 
 @contextlib.contextmanager

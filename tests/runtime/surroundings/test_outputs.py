@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -92,6 +93,14 @@ def test_streams_of_the_caller_are_his_again_afterwards():
         assert sys.stdout is sys.stderr is mine
         sys.stdout.write("after")
     assert mine.getvalue() == "within twice still after"
+
+
+def test_who_prints_in_another_thread_at_the_end_finds_what_it_prints_to():
+    """`print` does not hold what it looks up: where it is gone, the process crashes."""
+    with outputs_kept():
+        kept = weakref.ref(sys.stdout)
+    assert sys.stdout is not kept()
+    assert isinstance(kept(), Output)
 
 
 def test_a_stream_that_somebody_has_set_or_closed_meanwhile_is_left_alone():
