@@ -22,6 +22,9 @@ NO_GUARD = (
     'it imports this program, which starts a run there, too: put what starts one below `if __name__ == "__main__":`'
 )
 
+_NO_CHILDREN = (
+    "may start no processes: use concurrent.futures.ProcessPoolExecutor in the place of the pool, or --serial_mode=True"
+)
 _CURE = "save it to a file that stays, or use --serial_mode=True"
 _STANDARD_INPUT = "<stdin>"
 _STANDARD_FILES = 3  # processes that are started have these of the files that are open, and no others
@@ -31,7 +34,7 @@ def check_main_module() -> None:
     """See to it that processes can be started from this program, before anything is made.
 
     Raises:
-        ConfigError: they could not import it.
+        ConfigError: they could not import it, or this process may start none.
         SystemExit: this is a process that a run has started, which is still importing the program.
     """
     process = multiprocessing.current_process()
@@ -39,6 +42,8 @@ def check_main_module() -> None:
         if process.name.startswith(OWN_PROCESS):
             raise SystemExit(IMPORTED_UNGUARDED)  # its Runner says why, once for all of them
         raise ConfigError([f"{process.name} cannot start processes yet: {NO_GUARD}"])
+    if process.daemon:
+        raise ConfigError([f"{process.name} is a daemon, as all of a multiprocessing.Pool are, and {_NO_CHILDREN}"])
     main = sys.modules["__main__"]
     if not hasattr(main, "__spec__"):
         main.__spec__ = None  # as that of any script: debuggers leave it out, and multiprocessing asks for it

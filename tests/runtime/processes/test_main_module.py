@@ -110,3 +110,9 @@ def test_a_process_that_is_still_importing_the_program_starts_none(monkeypatch):
 def test_a_path_may_be_one(make_main):
     make_main().__file__ = Path(__file__)
     check_main_module()
+
+
+def test_a_daemon_is_told_that_it_may_start_no_processes(monkeypatch):
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    with pytest.raises(ConfigError, match=r"multiprocessing\.Pool are, and may start no processes: use concurrent"):
+        check_main_module()
