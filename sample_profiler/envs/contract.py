@@ -310,9 +310,9 @@ def _count_agents(num_agents: int) -> str:
 
 def _check_observation_space(space: gymnasium.Space[Any], attribute: str, name: str) -> None:
     flat = as_dict_space(space)
-    if not flat.spaces:
+    if all(0 in (item.shape or ()) for item in flat.spaces.values()):
         raise EnvContractError(
-            f"environment {name}: {attribute} is {space}, in which there is nothing; it needs at least one entry"
+            f"environment {name}: {attribute} is {space}, in which there is nothing; it needs at least one number"
         )
     for key, item in flat.spaces.items():
         where = f"{attribute}[{key!r}]" if isinstance(space, spaces.Dict | spaces.Tuple) else attribute

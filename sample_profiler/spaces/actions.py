@@ -119,8 +119,9 @@ def action_converter(space: gymnasium.Space[Any]) -> Callable[[npt.NDArray[Any]]
         keys = list(space.spaces)
         return lambda action: dict(zip(keys, convert_all(action), strict=True))
     if isinstance(space, spaces.Box):
-        low, high, box_shape = space.low, space.high, space.shape
-        return lambda action: np.minimum(np.maximum(action.reshape(box_shape), low), high)
+        low, high, box_shape, box_dtype = space.low, space.high, space.shape, space.dtype
+        # An array of the Box's own type, also of no dimension, where numpy's functions give a number instead.
+        return lambda action: np.asarray(np.minimum(np.maximum(action.reshape(box_shape), low), high), box_dtype)
     return lambda action: action
 
 

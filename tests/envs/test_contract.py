@@ -95,6 +95,7 @@ def test_missing_or_foreign_space(attribute):
         (spaces.Dict({"in": spaces.Dict({"deep": spaces.Text(3)})}), r"observation_space\['in/deep'\] is Text"),
         (spaces.Box(0, 1, (2,), np.bool_), "observation_space is Box"),
         (spaces.Dict({}), r"observation_space is Dict\(\), in which there is nothing"),
+        (spaces.Box(-1, 1, (0,)), r"observation_space is Box\(.*\), in which there is nothing"),
     ],
 )
 def test_unsupported_observation_space(space, where):

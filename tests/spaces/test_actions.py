@@ -82,9 +82,12 @@ def test_unsupported_action_space(function, space):
             spaces.MultiBinary((2, 3)),
             spaces.MultiDiscrete([[3], [4]], np.int8, start=[[1], [0]]),
         ),
-        NAMED,
+        *(NAMED, spaces.Box(-1, 1, (2,), np.float16), spaces.Box(-1, 1, ())),
     ],
-    ids=["Discrete", "MultiDiscrete", "Box", "nested Tuple", "MultiBinary", "matrix of bits", "small numbers", "Dict"],
+    ids=[
+        *("Discrete", "MultiDiscrete", "Box", "nested Tuple", "MultiBinary", "matrix of bits", "small numbers", "Dict"),
+        *("Box of half precision", "Box of no dimension"),
+    ],
 )
 def test_environments_get_actions_of_their_space_and_the_numbers_of_an_action_are_its_own(space):
     space.seed(3)
@@ -95,6 +98,8 @@ def test_environments_get_actions_of_their_space_and_the_numbers_of_an_action_ar
         assert numbers.shape == (action_width(space),)
         again = convert(numbers.astype(action_dtype(space)))
         assert space.contains(again), again
+        if isinstance(space, spaces.Box):
+            assert (type(again), again.dtype) == (np.ndarray, space.dtype)
         assert (flatten_action(space, again) == numbers).all()
 
 
