@@ -2,8 +2,8 @@
 
 Of Stable-Baselines3 and SBX these are RL Zoo's hyperparameters (`hyperparams/ppo.yml`, of the environments' versions at
 that time), of Sample Factory the command in `sf_examples/train_gym_env.py` and the defaults of its MuJoCo family, of
-CleanRL the defaults of its scripts. Ours are the defaults of the family and the flags in docs/learning.md. A framework
-whose authors give nothing for a task has no part in it.
+CleanRL the defaults of its scripts. Ours are the defaults of Gymnasium's environments, and for MuJoCo's those of the
+family and the flags in docs/learning.md. A framework whose authors give nothing for a task has no part in it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ RETURN_TASKS = {
         },
     ),
     "pendulum": ReturnTask(
-        LEARNED["pendulum"],
+        LearningTask(_GYM, ("--env=Pendulum-v1", "--train_for_env_steps=1000000"), -250),
         300,
         _zoo(
             env="Pendulum-v1", n_envs=4, n_timesteps=100_000, n_steps=1024, gae_lambda=0.95, gamma=0.9, n_epochs=10,
@@ -81,7 +81,7 @@ RETURN_TASKS = {
         ),
     ),
     "lunarlander": ReturnTask(
-        LEARNED["lunarlander"],
+        LearningTask(_GYM, ("--env=LunarLander-v3", "--train_for_env_steps=1500000"), 200),
         900,
         _zoo(
             env="LunarLander-v3", n_envs=16, n_timesteps=1_000_000, n_steps=1024, batch_size=64, gae_lambda=0.98,

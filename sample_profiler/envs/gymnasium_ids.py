@@ -56,6 +56,18 @@ TASK_DEFAULTS: dict[str, dict[str, Any]] = {
         "lr_decay_steps": 200_000,
         "num_epochs": 8,
     },
+    "LunarLander": _OF_ALL_TASKS
+    | {
+        "exploration_loss_coeff": 0.0,
+        "gae_lambda": 0.98,
+        "gamma": 0.999,
+        "lr_decay_steps": 400_000,
+        "num_batches_per_epoch": 8,
+        "num_epochs": 10,
+        "rollout": 128,
+        # To hover until time is up is then worth no more than what was earned by then.
+        "value_bootstrap": False,
+    },
     "Pendulum": _OF_ALL_TASKS
     | {
         "adaptive_stddev": False,
