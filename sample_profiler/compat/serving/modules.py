@@ -72,7 +72,7 @@ class _Getter:
             # Others only look whether there is such a name: pickle asks all modules for it.
             raise ImportError(message) if _is_imported_by(sys._getframe(1)) else AttributeError(message)
         source, _, own_name = self._names[name].partition(":")
-        value = getattr(importlib.import_module(f"sample_profiler.{source}"), own_name or name)
+        value = getattr(importlib.import_module(source), own_name or name)
         vars(self._module)[name] = value
         return value
 
@@ -88,7 +88,7 @@ def _names_in(module: str) -> dict[str, str] | None:
     if module not in SERVED:
         return None
     return {
-        theirs: f"{source}:{own or theirs}"
+        theirs: f"{'sample_profiler.' if source.startswith('compat.') else ''}{source}:{own or theirs}"
         for source, names in SERVED[module].items()
         for theirs, _, own in (name.partition("=") for name in names.split())
     }

@@ -120,9 +120,20 @@ SERVED: dict[str, dict[str, str]] = {
     "model.encoder": {
         "compat.networks.images": "ConvEncoderImpl ResBlock",
         "compat.networks.parts": "ConvEncoder=ImageEncoder Encoder MlpEncoder MultiInputEncoder "
-        "ResnetEncoder=ImageEncoder default_make_encoder_func make_img_encoder",
+        "ResnetEncoder=ImageEncoder default_make_encoder_func make_img_encoder "
+        "ModelModule calc_num_elements create_mlp model_device nonlinearity torch",
+        # Scripts import all of this module, and go on with what it has imported itself.
+        "compat.helpers.types": "Config ObsSpace",
+        "compat.helpers.utilities": "log",
+        "compat.settings.attributes": "AttrDict",
+        "gymnasium": "spaces",
+        "torch": "Tensor nn",
+        "typing": "Dict List Optional",
     },
-    "model.model_factory": {"compat.networks.factory": "ModelFactory"},
+    "model.model_factory": {
+        "compat.networks.factory": "ModelFactory",
+        "compat.helpers.types": "MakeActorCriticFunc MakeCoreFunc MakeDecoderFunc MakeEncoderFunc",
+    },
     "model.model_utils": {
         "compat.networks.factory": "get_rnn_size",
         "compat.networks.parts": "ModelModule create_mlp fc_layer model_device nonlinearity",
@@ -154,7 +165,8 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.settings.saved": "cfg_file experiment_dir experiments_dir summaries_dir",
     },
 }
-"""By module: names by the module of `sample_profiler` that has them, there perhaps as others (`theirs=ours`)."""
+"""By module: names by the module that has them, of `sample_profiler` if it is `compat.…`, there perhaps as others
+(`theirs=ours`)."""
 
 REFUSED = {
     "algo.learning": "only for what derives from its Learner, and training is one piece here",

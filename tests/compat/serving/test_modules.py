@@ -36,6 +36,25 @@ def test_modules_are_imported_in_every_way():
     assert run(program)[1] == "0 True parse_sf_args True"
 
 
+def test_all_of_the_module_of_encoders_is_enough_to_write_one():
+    program = (
+        "from sample_factory.model.encoder import *\n"
+        "class Own(Encoder):\n"
+        "    def __init__(self, cfg: Config, obs_space: ObsSpace) -> None:\n"
+        "        super().__init__(cfg)\n"
+        "        self.net = create_mlp([cfg.width], obs_space['obs'].shape[0], nonlinearity(cfg))\n"
+        "        self.last: Optional[nn.Module] = nn.Linear(calc_num_elements(self.net, (3,)), 2)\n"
+        "    def forward(self, obs_dict: Dict[str, Tensor]) -> Tensor:\n"
+        "        return torch.tanh(self.last(self.net(obs_dict['obs'])))\n"
+        "space = spaces.Dict(obs=spaces.Box(-1, 1, (3,)))\n"
+        "own = Own(AttrDict(width=4, nonlinearity='elu'), space)\n"
+        "print(tuple(own({'obs': torch.zeros(5, 3)}).shape), model_device(own), List[int], log.name != '')"
+    )
+    status, told, error = run(program)
+    assert status == 0, error
+    assert told == "(5, 2) cpu typing.List[int] True"
+
+
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
