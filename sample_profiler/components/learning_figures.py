@@ -128,11 +128,10 @@ class LearningFigures:
             if key in observations and key != ACTION_MASK_KEY
         }
         joined = torch.cat(list(flat.values()), dim=1)
-        # Most of a picture stays as it is for as long as a glance lasts.
-        vectors = [values for key, values in flat.items() if observations[key].ndim < _PICTURE_DIMENSIONS]
+        # Most of a picture stays as it is for as long as a glance lasts; vectors beside one may say nothing.
         dead = {}
-        if vectors:
-            spread = torch.cat([values.max(dim=0).values - values.min(dim=0).values for values in vectors])
+        if all(observations[key].ndim < _PICTURE_DIMENSIONS for key in flat):
+            spread = joined.max(dim=0).values - joined.min(dim=0).values
             dead[DEAD_INPUTS] = float((spread == 0).float().mean())
         return dead | {
             INPUT_SCALE: float(joined.square().mean(dim=0).sqrt().max()),

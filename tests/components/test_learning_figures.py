@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import TransformObservation
 
 from sample_profiler.components.messages import TrainingStatistics
+from tests.small_runs import Wandering
 
 UNSCALED = ("--normalize_input=False", "--normalize_returns=False", "--use_rnn=False", "--recurrence=4")
 
@@ -49,6 +52,15 @@ def test_inputs_are_looked_at_as_the_network_sees_them(make_learner):
     figures = figures_of(run, 0, 1)
     assert figures["input_scale"] == pytest.approx(1e4)
     assert figures["dead_inputs"] == pytest.approx(1 / 3)
+
+
+def test_a_vector_beside_a_picture_is_not_taken_for_all_that_is_seen(make_learner):
+    seen = spaces.Dict(obs=spaces.Box(-1, 1, (2,)), picture=spaces.Box(0, 255, (3, 36, 36), np.uint8))
+    blank = {"obs": np.zeros(2, np.float32), "picture": np.zeros((3, 36, 36), np.uint8)}
+    env = TransformObservation(Wandering(), lambda _: blank, seen)
+    run = make_learner(*UNSCALED, env=env).start()
+    run.memory.observations["picture"][0] = 255
+    assert "dead_inputs" not in figures_of(run, 0, 1)
 
 
 def test_observations_that_stay_the_same_within_an_episode_are_counted(make_learner):
