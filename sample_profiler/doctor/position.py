@@ -10,7 +10,7 @@ from sample_profiler.runtime.messages.shared_memory import SharedArrays
 
 __all__ = ["METHODS", "Place", "Position"]
 
-METHODS = ("", "import", "constructor", "reset", "step", "begin_episodes", "close")
+METHODS = ("", "import", "constructor", "set_training_info", "reset", "step", "begin_episodes", "close")
 """What an examination calls; nothing: none of them, it is at work itself."""
 
 

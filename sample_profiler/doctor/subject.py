@@ -7,6 +7,7 @@ import random
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from sample_profiler.doctor.surroundings import Surroundings
 from sample_profiler.doctor.values import fingerprint
 from sample_profiler.envs.contract import EnvSpec, inspect_env
 from sample_profiler.envs.forks import copies_ended
+from sample_profiler.envs.methods import find_listeners, training_info
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.errors import EnvContractError, EnvError
 from sample_profiler.spaces import ACTION_MASK_KEY, action_converter, draw_action, flatten_observation
@@ -119,6 +121,8 @@ class Subject:
             space.seed(action_seed)
         self._converters = list(map(action_converter, self._spaces))
         self.ends_apart = callable(getattr(self._env, "begin_episodes", None))
+        for tell in find_listeners(self._env):  # a reset may ask how far the training is
+            self._call("set_training_info", partial(tell, training_info(0)), is_often=False)
 
     def reset(self) -> None:
         """Begin an episode, the first one with the seed.

@@ -136,6 +136,9 @@ def _look_at(env: Any, config: Config, *, takes_step: bool, tell: Callable[[str]
     spec = inspect_env(env, name)
     if takes_step:
         agents = AgentsEnv(lambda: env, spec, name, index=0, seed=config.run.seed or 0)
+        if agents.wants_training_info:  # a reset may ask how far the training is
+            tell("set_training_info")
+            agents.set_training_info(0)
         tell("reset")
         observations = agents.reset()
         tell("step")

@@ -61,6 +61,16 @@ class Continuous(Healthy):
     action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
 
+@names()
+class AsksForTheProgressOfTraining(Healthy):
+    def set_training_info(self, info):
+        self.trained_frames = info["approx_total_training_steps"]
+
+    def reset(self, *, seed=None, options=None):
+        self.length = 37 + self.trained_frames
+        return super().reset(seed=seed)
+
+
 @names("contract")
 class WrongShape(Healthy):
     def observe(self):

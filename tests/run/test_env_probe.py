@@ -81,6 +81,16 @@ def test_nothing_of_it_happens_in_this_process(probe, tmp_path):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_reset_may_ask_how_far_the_training_is(probe, mode):
+    told = {}
+
+    def reset(**_):
+        return np.full(3, told["approx_total_training_steps"] / 10, np.float32), {}
+
+    probe(mode, takes_step=True, set_training_info=told.update, reset=reset)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_it_is_reset_and_stepped_only_if_asked(probe, mode):
     def fail(*_, **__):
         raise ValueError("worn out")
