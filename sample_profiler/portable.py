@@ -6,14 +6,18 @@ not what it registered inside a function; so the function itself travels.
 
 from __future__ import annotations
 
+import io
 import pickle
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from types import CodeType
+from typing import Any, ClassVar
 
 from sample_profiler.errors import SampleProfilerError
 
-__all__ = ["pack_function", "unpack_function"]
+__all__ = ["pack_by_value", "pack_function", "unpack_function"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,42 @@ class _NotPortable:
         )
 
 
+def pack_by_value(thing: Any) -> bytes:
+    """Pickle something of the user's, for `pickle.loads` in another process of the same run.
+
+    Lambdas, functions and classes of the main script travel by value, others by their name. Their code keeps the name
+    of its file: it is what tracebacks and captures show, and where TorchScript looks for its source.
+
+    Raises:
+        Exception: whatever an object's own pickling code may raise.
+    """
+    file = io.BytesIO()
+    _make_pickler_class()(file).dump(thing)
+    return file.getvalue()
+
+
+@cache
+def _make_pickler_class() -> Any:
+    import cloudpickle  # not needed by those who only unpack
+
+    reducers = cloudpickle.Pickler.dispatch_table
+
+    def reduce_code(code: CodeType) -> tuple[Any, ...]:
+        make, arguments = reducers[CodeType](code)
+        return _make_code, (code.co_filename, make, arguments)
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        """That of cloudpickle, which gives all code the same file since version 3.1.3."""
+
+        dispatch_table: ClassVar[Any] = ChainMap({CodeType: reduce_code}, reducers)
+
+    return Pickler
+
+
+def _make_code(filename: str, make: Callable[..., CodeType], arguments: tuple[Any, ...]) -> CodeType:
+    return make(*arguments).replace(co_filename=filename)
+
+
 def pack_function(function: Callable[..., Any], what: str, error_type: type[SampleProfilerError]) -> bytes:
     """Pack a function for `unpack_function` in another process.
 
@@ -43,10 +83,8 @@ def pack_function(function: Callable[..., Any], what: str, error_type: type[Samp
         what: it makes, for the error that calling it raises then.
         error_type: of that error.
     """
-    import cloudpickle  # not needed by those who only unpack
-
     try:
-        return bytes(cloudpickle.dumps(function))
+        return pack_by_value(function)
     except Exception as error:  # whatever an object's own pickling code may raise
         return pickle.dumps(_NotPortable(what, f"{type(error).__name__}: {error}", error_type))
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from sample_profiler.errors import ConfigError
+from sample_profiler.portable import pack_by_value
 from sample_profiler.profiling import Timing
 from sample_profiler.run.extensions.component import RunComponent, name_of
 from sample_profiler.run.extensions.host import ComponentHost
@@ -75,10 +76,8 @@ def _make_own_component(
 
 
 def _pack(component: RunComponent) -> bytes:
-    import cloudpickle
-
     try:
-        return bytes(cloudpickle.dumps(component))
+        return pack_by_value(component)
     except Exception as error:  # whatever an object's own pickling code may raise
         raise ConfigError(
             [

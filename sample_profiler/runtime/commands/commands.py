@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from sample_profiler.portable import pack_by_value
 from sample_profiler.profiling import set_recording_enabled
 from sample_profiler.profiling.ranges import set_profiling_enabled
 from sample_profiler.runtime.commands.process_captures import start_capture, stop_capture
@@ -125,10 +126,8 @@ def portable(command: Command) -> Command:
     Raises:
         ValueError: they cannot be sent.
     """
-    import cloudpickle
-
     try:
-        return replace(command, arguments=_Portable(cloudpickle.dumps(command.arguments)))
+        return replace(command, arguments=_Portable(pack_by_value(command.arguments)))
     except Exception as error:  # whatever an object's own pickling code may raise
         raise ValueError(
             f"{command.arguments!r} cannot be sent to the worker processes: {type(error).__name__}: {error}; use "
