@@ -87,7 +87,8 @@ def test_a_reset_may_ask_how_far_the_training_is(probe, mode):
     def reset(**_):
         return np.full(3, told["approx_total_training_steps"] / 10, np.float32), {}
 
-    probe(mode, takes_step=True, set_training_info=told.update, reset=reset)
+    spec = probe(mode, takes_step=True, set_training_info=told.update, reset=reset)
+    assert (spec.action_space, spec.num_agents) == (spaces.Discrete(2), 1)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -141,9 +141,8 @@ class Guard:
         if (origins or is_by_cookie) and origins != [f"http://{host}"]:
             raise _RefusedError(HTTPStatus.FORBIDDEN, "what changes something is asked for by the pages of this server")
         lengths = list(_headers(scope, b"content-length"))
-        is_short = not lengths or (  # nothing said of a body: there is none
-            len(lengths) == 1 and lengths[0].isdecimal() and int(lengths[0]) <= _MOST_BODY_BYTES
-        )
+        # A request that says nothing of a body has none.
+        is_short = len(lengths) < 2 and all(each.isdecimal() and int(each) <= _MOST_BODY_BYTES for each in lengths)
         if not is_short or any(_headers(scope, b"transfer-encoding")):  # which would count instead
             raise _RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"of a request {_MOST_BODY_BYTES:,} bytes are read"
