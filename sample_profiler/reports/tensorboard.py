@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
+import os
+import queue
+import socket
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy.typing as npt
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.plugins.text.metadata import create_summary_metadata
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from sample_profiler.reports import summary_values
 
 __all__ = ["SummaryFile"]
 
 logger = logging.getLogger(__name__)
+
+_VERSION = Event(file_version="brain.Event:2", source_metadata=SourceMetadata(writer=__name__))
+"""What each event file begins with."""
+_MOST_CLOSING_S = 5.0
+_numbers = itertools.count()
 
 
 class SummaryFile:
@@ -33,8 +43,8 @@ class SummaryFile:
 
     def __init__(self, folder: Path, flush_interval_s: float) -> None:
         self._folder = folder
-        self._flush_interval_s = max(1, round(flush_interval_s))
-        self._writer: EventFileWriter | None = None
+        self._flush_interval_s = max(1.0, flush_interval_s)
+        self._writer: _EventFile | None = None
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Write values at a step.
@@ -85,9 +95,8 @@ class SummaryFile:
         """Write an event; without room for it a warning, and another file the next time: its thread is over then."""
         with self._warning():
             if self._writer is None:
-                self._writer = EventFileWriter(str(self._folder), flush_secs=self._flush_interval_s)
-            self._folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it; a file is opened to append
-            self._writer.add_event(event)
+                self._writer = _EventFile(self._folder, self._flush_interval_s)
+            self._writer.add(event)
 
     @contextlib.contextmanager
     def _warning(self) -> Iterator[None]:
@@ -101,3 +110,67 @@ class SummaryFile:
 def _writable(tag: str) -> str:
     """Return a name, which environments may choose, without what UTF-8 has no bytes for."""
     return tag.encode(errors="backslashreplace").decode()
+
+
+class _EventFile:
+    """Appends events to a file of its own, in a thread: checksums of videos take long, and disks may.
+
+    Args:
+        folder: for the file; made anew whenever it is gone.
+        flush_interval_s: after which events are on disk.
+    """
+
+    def __init__(self, folder: Path, flush_interval_s: float) -> None:
+        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        self._path = folder / name
+        self._flush_interval_s = flush_interval_s
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._is_closing = threading.Event()
+        self._error: OSError | None = None
+        self._thread = threading.Thread(target=self._run, name="tensorboard", daemon=True)
+
+    def add(self, event: Event) -> None:
+        """Have an event written.
+
+        Raises:
+            OSError: earlier ones could not be.
+        """
+        self._raise_error()
+        self._events.put(event)
+        if self._thread.ident is None:
+            self._thread.start()  # not before: what comes first is on disk at once
+
+    def close(self) -> None:
+        """Wait until all are on disk, for some seconds.
+
+        Raises:
+            OSError: they are not.
+        """
+        self._is_closing.set()
+        self._thread.join(_MOST_CLOSING_S)
+        self._raise_error()
+        if self._thread.is_alive():
+            raise TimeoutError(f"the disk has taken nothing for {_MOST_CLOSING_S:g} s")
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            is_over = False
+            while not is_over:
+                is_over = self._is_closing.is_set()  # before the rest is taken
+                self._append([self._events.get() for _ in range(self._events.qsize())])
+                self._is_closing.wait(self._flush_interval_s)
+        except OSError as error:
+            self._error = error
+
+    def _append(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
+        with self._path.open("ab") as file:
+            writer = RecordWriter(file)
+            for event in events if file.tell() else (_VERSION, *events):
+                writer.write(event.SerializeToString())

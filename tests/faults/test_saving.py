@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from harness.runs import CARTPOLE, SMALL, command, live_run, load_latest_checkpoint, run
 from sample_profiler.cli.training.logs import log_to_file
@@ -149,6 +150,31 @@ def test_figures_for_tensorboard_without_a_place_are_warnings(tmp_path, caplog):
     writer.add_scalar("a", 1.0, 2)
     writer.close()
     assert [name.startswith("events") for name in names(tmp_path / "summary")] == [True], "it tries again"
+
+
+def until(happens):
+    deadline_s = time.monotonic() + 30
+    while not happens():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_figures_for_tensorboard_whose_folder_gets_lost_are_a_warning_and_no_traceback(tmp_path, caplog, capfd):
+    folder = tmp_path / "summary"
+    writer = SummaryFile(folder, 0.01)
+    for number in (1, 2):
+        writer.add_scalar("a", 1.0, number)
+        until(lambda: list(folder.glob("events*")))
+        shutil.rmtree(folder)
+    folder.write_text("a file is in the way")
+    until(lambda: writer.add_scalar("a", 1.0, 3) or "Cannot write figures" in caplog.text)
+    folder.unlink()
+    writer.add_scalar("a", 1.0, 4)
+    writer.close()
+    (path,) = folder.glob("events*")
+    events = list(EventFileLoader(str(path)).Load())
+    assert (events[0].file_version, events[-1].step) == ("brain.Event:2", 4)
+    assert "Traceback" not in "".join(capfd.readouterr())
 
 
 def test_a_run_whose_folder_gets_lost_goes_on_and_fails_at_its_end(tmp_path: Path) -> None:

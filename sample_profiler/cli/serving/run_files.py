@@ -19,6 +19,7 @@ _MOST_RUNS = 2000
 _LOG_BYTES = 1 << 16
 _LOG_LINES = 40
 _MOST_DOCUMENTS = 30
+_MARKS = (os.fspath(RunFolder(Path()).config), os.fspath(RunFolder(Path()).profile))  # of a run, in its folder
 Stamp = tuple[str, int, int]
 """Of a file: its path, when it was last written and how long it is."""
 
@@ -55,7 +56,7 @@ class FoundRuns:
 
 def find_runs(train_dir: Path) -> FoundRuns:
     """Find the runs below a folder; if that is itself one, only it. Links are not followed."""
-    if _is_run(train_dir):
+    if _is_run(os.fspath(train_dir)):
         return FoundRuns({train_dir.resolve().name: train_dir})
     found = FoundRuns()
     num_nameless = 0
@@ -63,36 +64,35 @@ def find_runs(train_dir: Path) -> FoundRuns:
         os.scandir(train_dir).close()
     except OSError as error:
         found.remarks.append(f"{train_dir} cannot be read: {error.strerror}.")
-    for name, path in _runs_below(train_dir, "", _MOST_LEVELS):
+    for name, path in _runs_below(os.fspath(train_dir), "", _MOST_LEVELS):
         if not name.isprintable():  # it is no text, or none that a page could show as it is
             num_nameless += 1
         elif len(found.paths) == _MOST_RUNS:
             found.remarks.append(f"These are {_MOST_RUNS:,} runs, and there are more: serve a folder in this one.")
             break
         else:
-            found.paths[name] = path
+            found.paths[name] = Path(path)
     if num_nameless:
         found.remarks.append(f"Runs that are left out, since no page can show their names: {num_nameless:,}.")
     return found
 
 
-def _runs_below(folder: Path, prefix: str, levels: int) -> Iterator[tuple[str, Path]]:
+def _runs_below(folder: str, prefix: str, levels: int) -> Iterator[tuple[str, str]]:
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:  # somebody else's, or removed just now
         return
     for name in names:
-        path = folder / name
+        path = os.path.join(folder, name)  # of many runs, again and again: a Path takes ten times as long
         if _is_run(path):
             yield prefix + name, path
         elif levels > 1:
             yield from _runs_below(path, f"{prefix}{name}/", levels - 1)
 
 
-def _is_run(path: Path) -> bool:
-    folder = RunFolder(path)
-    return os.path.lexists(folder.config) or os.path.lexists(folder.profile)
+def _is_run(path: str) -> bool:
+    return any(os.path.lexists(os.path.join(path, mark)) for mark in _MARKS)
 
 
 class RunFiles:

@@ -239,7 +239,8 @@ def _read_live(
 ) -> Session:
     run = {"folder": str(folder.path.absolute()), **history}
     session = Session(created_s=time.time(), run=run, config=folder.flag_values())
-    for path in folder.live().records():
+    profile_dir = session.config.get("profile_dir")
+    for path in folder.live(profile_dir if isinstance(profile_dir, str) else "").records():
         with session.noting_problems():
             record = read_record_file(path, with_events=with_events, with_histograms=with_histograms)
             if latest_s < math.inf:

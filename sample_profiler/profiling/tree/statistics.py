@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 _SUB_BUCKET_BITS = 4
 _NUM_EXACT = 2 << _SUB_BUCKET_BITS
+_MOST_BUCKETS = 1024  # that durations of 64 bits are in
 NS_PER_S = 1_000_000_000
 
 
@@ -30,6 +32,13 @@ def bucket_bounds_ns(index: int) -> tuple[int, int]:
     shift = (index >> _SUB_BUCKET_BITS) - 1
     mantissa = index - (shift << _SUB_BUCKET_BITS)
     return mantissa << shift, (mantissa + 1) << shift
+
+
+@lru_cache(_MOST_BUCKETS)
+def _middle_ns(index: int) -> float:
+    """Return the duration in the middle of a bucket."""
+    low, high = bucket_bounds_ns(index)
+    return (low + high - 1) / 2
 
 
 @dataclass
@@ -162,13 +171,13 @@ class Statistics:
 
         A pass is as long as the middle of its bucket, within 3.2 %; passes that are all alike take `fraction`.
         """
-        left = fraction * self.count
-        slowest_ns = total_ns = 0.0
+        total_ns = sum(count * _middle_ns(index) for index, count in self.histogram.items())
+        left, slowest_ns = fraction * self.count, 0.0
         for index in sorted(self.histogram, reverse=True):
-            low, high = bucket_bounds_ns(index)
-            count, middle_ns = self.histogram[index], (low + high - 1) / 2
-            taken = min(left, count)
-            slowest_ns, total_ns, left = slowest_ns + taken * middle_ns, total_ns + count * middle_ns, left - taken
+            taken = min(left, self.histogram[index])
+            slowest_ns, left = slowest_ns + taken * _middle_ns(index), left - taken
+            if not left:
+                break
         return slowest_ns / total_ns if total_ns else 0.0
 
     def to_dict(self) -> dict[str, Any]:
