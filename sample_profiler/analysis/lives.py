@@ -164,7 +164,7 @@ def stage_times(lives: Sequence[Life]) -> list[StageTimes]:
     if not lives:
         return []
     columns: Mapping[str, Sequence[float]] = {
-        **{stage: [life.stages_s[index] for life in lives] for index, stage in enumerate(STAGES)},
+        **dict(zip(STAGES, zip(*(life.stages_s for life in lives), strict=True), strict=True)),
         "all of it": [life.total_s for life in lives],
     }
     return [

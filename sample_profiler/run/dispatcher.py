@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 MessageHandler = Callable[["Runner", Any], None]
 
 _TURN_S = 0.1  # for what is owed, at each turn; the call during which they are over is not cut off
-_CLOSING_S = 1.0  # the same at the end of the run
+_CLOSING_S = 0.5  # the same at the end of the run
 
 
 class _Owed(LocalChannel):

@@ -93,7 +93,7 @@ class Events(Sequence[Event]):
     def columns(self) -> tuple[array[int], array[int], array[int], array[int], array[int]]:
         """Return starts, each less the one before; durations, -1 of flow points; nodes; threads; flows."""
         starts, ends = self._column("q", _START, _WORDS), self._column("q", _END, _WORDS)
-        durations = (-1 if end == FLOW_POINT else end - start for start, end in zip(starts, ends, strict=True))
+        durations = map(max, map(operator.sub, ends, starts), itertools.repeat(-1))  # nothing ends before it begins
         return (
             array("q", map(operator.sub, starts, itertools.chain((0,), starts))),
             array("q", durations),
@@ -117,14 +117,16 @@ class Events(Sequence[Event]):
 
     def since(self, time_ns: int) -> Events:
         """Return those that had not ended before a moment."""
+        latest = list(map(max, self._column("q", _START, _WORDS), self._column("q", _END, _WORDS)))
+        if min(latest, default=time_ns) >= time_ns:
+            return self
         kept = bytearray()
         begin = 0
-        # Nearly always all are wanted, or a piece: they are copied in runs.
-        for index, (start_ns, end_ns, *_) in enumerate(EVENT.iter_unpack(self.data)):
-            if start_ns < time_ns and end_ns < time_ns:
-                kept += self.data[begin * EVENT.size : index * EVENT.size]
-                begin = index + 1
-        return Events(kept + self.data[begin * EVENT.size :]) if begin else self
+        # Nearly always a piece is wanted: they are copied in runs.
+        for index in (index for index, moment_ns in enumerate(latest) if moment_ns < time_ns):
+            kept += self.data[begin * EVENT.size : index * EVENT.size]
+            begin = index + 1
+        return Events(kept + self.data[begin * EVENT.size :])
 
     def _column(self, code: str, first: int, stride: int) -> array[int]:
         return array(code, self.data.cast("B").cast(code)[first::stride].tobytes())  # type: ignore[call-overload]
