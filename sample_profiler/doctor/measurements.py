@@ -33,7 +33,8 @@ class TimeSummary:
         is_slow_throughout: whether there were such in the first and in the second half alike.
         cpu_share: what of the time the calling thread ran.
         wait_share: what of it the thread was ready, and had no processor.
-        medians_ns: of each of some parts of them in turn, without the first part.
+        medians_ns: of each of some parts of them in turn, without the first part; as if the machine had been equally
+            fast in all of them.
     """
 
     num_calls: int
@@ -142,16 +143,21 @@ class CallTimes:
             self._times[:, self._num] = wall_ns, cpu_ns, delay_ns
             self._num += 1
 
-    def summary(self, num_warm: int) -> TimeSummary | None:
+    def summary(self, num_warm: int, yardstick: CallTimes | None = None) -> TimeSummary | None:
         """Return what they were like, without the first few; None: there are not more.
 
         Args:
             num_warm: of the first ones that are left out, in which code and data are loaded.
+            yardstick: times of a piece of work that is always the same, done once beside each call.
         """
-        wall, cpu, delay = self._times[:, : self._num].astype(np.float64)[:, min(num_warm, self._num // 2) :]
+        wall, cpu, delay = self._after(num_warm)
         if not len(wall) or not wall.sum():
             return None
-        own = np.maximum(wall - delay, 1.0)  # whoever else had the processor is not the environment's doing
+        own = self._own_ns(num_warm)
+        medians = _medians_of_parts(own)
+        if yardstick is not None:  # a machine that becomes slower meanwhile is not the environment's doing
+            pace = _medians_of_parts(yardstick._own_ns(num_warm))
+            medians *= pace.mean() / pace
         total = own.sum()
         ordered = np.sort(own)[::-1]
         is_slow = (own > 10 * np.median(own)) & (own > np.median(own) + 5e5)
@@ -168,8 +174,20 @@ class CallTimes:
             is_slow_throughout=all(half.any() for half in halves),
             cpu_share=float(min(1.0, cpu.sum() / wall.sum())),
             wait_share=float(min(delay.sum(), max(0.0, wall.sum() - cpu.sum())) / wall.sum()),
-            medians_ns=tuple(float(np.median(part)) for part in np.array_split(own, _NUM_PARTS)[1:] if len(part)),
+            medians_ns=tuple(medians.tolist()),
         )
+
+    def _after(self, num_warm: int) -> npt.NDArray[np.float64]:
+        return self._times[:, : self._num].astype(np.float64)[:, min(num_warm, self._num // 2) :]
+
+    def _own_ns(self, num_warm: int) -> npt.NDArray[np.float64]:
+        wall, _, delay = self._after(num_warm)
+        own: npt.NDArray[np.float64] = wall - delay  # whoever else had the processor is not the environment's doing
+        return own.clip(min=1.0)
+
+
+def _medians_of_parts(times_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.array([np.median(part) for part in np.array_split(times_ns, _NUM_PARTS)[1:] if len(part)])
 
 
 def _share_of_first(share: float, ordered: npt.NDArray[np.float64]) -> float:

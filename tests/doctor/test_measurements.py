@@ -10,11 +10,15 @@ from sample_profiler.doctor.measurements import CallTimes, growth_of
 MS = 1_000_000
 
 
-def times_of(calls):
+def collected(calls):
     times = CallTimes()
     for wall, cpu, delay in calls:
         times.add(wall, cpu, delay)
-    return times.summary(0)
+    return times
+
+
+def times_of(calls):
+    return collected(calls).summary(0)
 
 
 def test_rare_slow_calls_stand_out_and_what_others_took_of_the_processor_does_not():
@@ -36,6 +40,16 @@ def test_a_slow_phase_is_no_tail_of_the_whole():
 def test_sleep_is_what_is_neither_computing_nor_waiting_for_a_processor():
     summary = times_of([(10 * MS, 2 * MS, 3 * MS)] * 5)
     assert summary.asleep_share == pytest.approx(0.5)
+
+
+def test_calls_that_take_longer_on_a_machine_that_becomes_slower_are_not_slower_themselves():
+    pace = collected([(round(MS / 100 * (1 + number / 500)), 0, 0) for number in range(1000)])
+    calls = collected([(MS + MS * number // 500, 0, 0) for number in range(1000)])
+    assert calls.summary(0).medians_ns[-1] > 2 * MS
+    beside = calls.summary(0, pace).medians_ns
+    assert max(beside) < 1.01 * min(beside) and beside[0] == pytest.approx(calls.summary(0).mean_ns, rel=0.1)
+    steady = collected([(MS, 0, 0)] * 1000).summary(0, pace).medians_ns
+    assert steady[-1] < 0.6 * steady[0]
 
 
 def test_nothing_is_said_of_no_calls():
