@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from sample_profiler.errors import SessionError
@@ -71,7 +72,7 @@ def find_runs(train_dir: Path) -> FoundRuns:
             found.remarks.append(f"These are {_MOST_RUNS:,} runs, and there are more: serve a folder in this one.")
             break
         else:
-            found.paths[name] = Path(path)
+            found.paths[name] = _path_of(path)
     if num_nameless:
         found.remarks.append(f"Runs that are left out, since no page can show their names: {num_nameless:,}.")
     return found
@@ -89,6 +90,9 @@ def _runs_below(folder: str, prefix: str, levels: int) -> Iterator[tuple[str, st
             yield prefix + name, path
         elif levels > 1:
             yield from _runs_below(path, f"{prefix}{name}/", levels - 1)
+
+
+_path_of = lru_cache(_MOST_RUNS)(Path)  # at each look the same
 
 
 def _is_run(path: str) -> bool:
