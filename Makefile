@@ -10,6 +10,8 @@ PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
+# Runs are many processes, each of which would compile the package anew where Python may write no bytecode.
+COMPILE = $(BIN)/python -m compileall -q sample_profiler sf_examples harness benchmarks
 # Comparisons of whole runs take a quarter of an hour to several: each has a target, or is called by hand.
 LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py benchmarks/kill_workers.py \
 	benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
@@ -43,6 +45,7 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt $(shell find sample_profil
 	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,memray,py-spy,web,export,docs,dev]'
 	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.kernels.kernels import KERNELS; \
 		print(f'sample_profiler is installed; recorder: {TWIN}, kernels of networks: {KERNELS}')"
+	@$(COMPILE)
 	@touch $@
 
 run: install  ## Train on ViZDoom for about two minutes, sized to this machine (RUN_FLAGS='--flag=value …' adds flags)
@@ -50,9 +53,8 @@ run: install  ## Train on ViZDoom for about two minutes, sized to this machine (
 		--restart_behavior=overwrite --benchmark=True --train_for_seconds=$(SECONDS_OF_RUN) \
 		--num_envs_per_worker=8 --batch_size=1024 --rollout=32 $(RUN_FLAGS)
 
-# Runs are many processes, each of which would compile the package anew where Python may write no bytecode.
 bytecode: install  ## Compile the modules for processes that may write no bytecode
-	@$(BIN)/python -m compileall -q sample_profiler sf_examples harness benchmarks
+	@$(COMPILE)
 
 # Whole runs wait more than they compute, so several share the machine; tests that share a run stay together. What looks
 # at how much is done in a while has the machine for itself.

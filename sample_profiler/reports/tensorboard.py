@@ -19,7 +19,6 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.plugins.text.metadata import create_summary_metadata
-from tensorboard.summary.writer.record_writer import RecordWriter
 
 from sample_profiler.reports import summary_values
 
@@ -169,6 +168,9 @@ class _EventFile:
     def _append(self, events: Sequence[Event]) -> None:
         if not events:
             return
+        # Here, in this thread: its import takes four times as long as that of all else of this module.
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
         self._path.parent.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
         with self._path.open("ab") as file:
             writer = RecordWriter(file)
