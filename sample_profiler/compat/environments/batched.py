@@ -1,4 +1,4 @@
-"""Owns environments for loops of one's own: they show dictionaries of tensors, of all agents, and reset themselves."""
+"""Owns environments for loops of one's own: tensors, or lists, of what all agents see; they reset themselves."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from sample_profiler.run.env_probe import probe_env
 from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, action_converter, action_width
 
 __all__ = [
-    *("BatchedVecEnv", "EnvInfo", "extract_env_info", "make_env", "make_env_func_batched"),
-    *("obtain_env_info_in_a_separate_process", "preprocess_actions"),
+    *("BatchedVecEnv", "EnvInfo", "NonBatchedVecEnv", "extract_env_info", "make_env", "make_env_func_batched"),
+    *("make_env_func_non_batched", "obtain_env_info_in_a_separate_process", "preprocess_actions"),
 ]
 
 
@@ -57,11 +57,11 @@ class EnvInfo:
     reward_shaping_scheme: dict[str, Any] | None = None
 
 
-class BatchedVecEnv(Wrapped):
-    """An environment of one agent or several whose observations are dictionaries of tensors `[num_agents, ...]`.
+class NonBatchedVecEnv(Wrapped):
+    """An environment of one agent or several that shows lists with an entry for each agent, dictionaries all of them.
 
-    Rewards and ends are tensors `[num_agents]`. One agent begins its next episode within the step that ended one; what
-    its reset told is in that step's infos as `reset_info`.
+    One agent begins its next episode within the step that ended one; what its reset told is in that step's infos as
+    `reset_info`.
 
     Attributes:
         observation_space: A dictionary, of one agent.
@@ -84,24 +84,36 @@ class BatchedVecEnv(Wrapped):
         self._is_one = not is_multiagent(env)
         self.num_agents = num_agents_of(env)
 
-    def reset(self, **keywords: Any) -> tuple[dict[str, Tensor], Any]:
+    def reset(self, **keywords: Any) -> tuple[Any, Any]:
         """Begin an episode."""
         observations, infos = self._env.reset(**keywords)
-        return self._batched([observations] if self._is_one else observations), [infos] if self._is_one else infos
+        return self._show([observations] if self._is_one else observations), [infos] if self._is_one else infos
 
-    def step(self, actions: Any) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, Any]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Take a step with `[num_agents]` actions."""
         if not self._is_one:
-            observations, rewards, terminated, truncated, infos = self._env.step(actions)
-            outcomes = _as_tensor(rewards), _as_tensor(terminated), _as_tensor(truncated)
-            return self._batched(observations), *outcomes, infos
+            observations, *others = self._env.step(actions)
+            return self._show(observations), *others
         observation, reward, ends, cut, info = self._env.step(actions[0])
         if ends or cut:
             observation, told = self._env.reset()
             info = {**info, "reset_info": told}
-        return self._batched([observation]), _as_tensor([reward]), _as_tensor([ends]), _as_tensor([cut]), [info]
+        return self._show([observation]), [reward], [ends], [cut], [info]
 
-    def _batched(self, observations: Any) -> dict[str, Tensor]:
+    def _show(self, observations: Any) -> Any:
+        return observations if self._is_dict else [{DEFAULT_OBSERVATION_KEY: each} for each in observations]
+
+
+class BatchedVecEnv(NonBatchedVecEnv):
+    """The same with a dictionary of tensors `[num_agents, ...]` as observations; rewards and ends are tensors, too."""
+
+    def step(self, actions: Any) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, Any]:
+        """Take a step with `[num_agents]` actions."""
+        observations, *outcomes, infos = super().step(actions)
+        rewards, terminated, truncated = map(_as_tensor, outcomes)
+        return observations, rewards, terminated, truncated, infos
+
+    def _show(self, observations: Any) -> dict[str, Tensor]:
         if isinstance(observations, list | tuple):
             if not self._is_dict:
                 return {DEFAULT_OBSERVATION_KEY: _as_tensor(observations)}
@@ -126,6 +138,11 @@ def make_env_func_batched(cfg: Any, env_config: Any, render_mode: str | None = N
         render_mode: As in gymnasium.
     """
     return BatchedVecEnv(create_env(cfg.env, cfg, env_config, render_mode))
+
+
+def make_env_func_non_batched(cfg: Any, env_config: Any, render_mode: str | None = None) -> NonBatchedVecEnv:
+    """Make the same environment with lists of what each agent sees; arguments as of :func:`make_env_func_batched`."""
+    return NonBatchedVecEnv(create_env(cfg.env, cfg, env_config, render_mode))
 
 
 def make_env(cfg: Any, render_mode: str | None = None) -> BatchedVecEnv:

@@ -41,7 +41,7 @@ SERVED: dict[str, dict[str, str]] = {
     "algo.utils.make_env": {
         "compat.running.absent": "SequentialVectorizeWrapper",
         "compat.environments.agents": "is_multiagent_env=is_multiagent",
-        "compat.environments.batched": "BatchedVecEnv make_env_func_batched",
+        "compat.environments.batched": "BatchedVecEnv NonBatchedVecEnv make_env_func_batched make_env_func_non_batched",
     },
     "algo.utils.rl_utils": {
         "compat.helpers.rollouts": "make_dones num_agents_per_worker samples_per_trajectory total_num_agents "

@@ -9,6 +9,7 @@ from sample_profiler.compat.environments.batched import (
     EnvInfo,
     extract_env_info,
     make_env_func_batched,
+    make_env_func_non_batched,
     preprocess_actions,
 )
 from sample_profiler.compat.environments.interfaces import (
@@ -40,6 +41,22 @@ def test_one_agent_is_a_batch_of_one_that_resets_itself():
     env.close()
 
 
+def test_one_agent_may_be_a_list_of_one_instead():
+    register_env("cart", lambda name, cfg, env_config, render_mode: gymnasium.make("CartPole-v1"))
+    cfg = default_cfg(env="cart")
+    env = make_env_func_non_batched(cfg, env_config=None)
+    assert extract_env_info(env, cfg).num_agents == env.num_agents == 1 and env.is_multiagent
+    (begun,), infos = env.reset(seed=1)
+    assert begun["obs"].shape == (4,) and infos == [{}]
+    while True:
+        (observation,), rewards, terminated, truncated, infos = env.step([1])
+        assert rewards == [1.0]
+        if terminated[0] or truncated[0]:
+            break
+    assert "reset_info" in infos[0] and abs(observation["obs"]).max() < 0.06, "the next episode has begun"
+    env.close()
+
+
 def test_what_is_put_into_the_registry_and_taken_out_is_so_for_runs():
     def make(name, cfg, env_config, render_mode):
         return gymnasium.make("CartPole-v1")
@@ -52,7 +69,7 @@ def test_what_is_put_into_the_registry_and_taken_out_is_so_for_runs():
     assert not {"cart_1", "cart_2"} & set(registered_envs())
 
 
-def test_several_agents_as_lists_are_tensors():
+def test_several_agents_as_lists_are_tensors_or_stay_lists():
     class Pair(gymnasium.Env):
         num_agents = 2
         observation_space = spaces.Dict({"a": spaces.Box(0, 1, (3,)), "b": spaces.Box(0, 1, (2,))})
@@ -69,6 +86,8 @@ def test_several_agents_as_lists_are_tensors():
     assert {key: tuple(value.shape) for key, value in env.reset()[0].items()} == {"a": (2, 3), "b": (2, 2)}
     _, rewards, terminated, _, _ = env.step([0, 1])
     assert rewards.tolist() == [1, 2] and terminated.tolist() == [False, True]
+    observations, rewards, *_ = make_env_func_non_batched(default_cfg(env="pair"), None).step([0, 1])
+    assert [each["a"].shape for each in observations] == [(3,), (3,)] and rewards == [1, 2]
 
 
 def test_actions_as_environments_take_them():
