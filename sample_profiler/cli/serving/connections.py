@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 from operator import itemgetter
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 __all__ = ["Connection", "Server"]
 
 _MOST_OPEN = 500  # fewer than the files that a process may have open where nobody has changed that
+_MOST_HEAD_BYTES = 1 << 16
 _PATIENCE_S = 10.0
 _TICK_TENTHS = 5  # of a second; a server has a look at the date, and whether it is to end, once in so many
-_OWED = (h11.IDLE, h11.SEND_BODY)  # of a request: its head, its body
 
 
-class Connection(H11Protocol):  # type: ignore[misc,unused-ignore]  # of any type where uvicorn is not installed
+class Connection(HttpToolsProtocol):  # type: ignore[misc,unused-ignore]  # of any type where uvicorn is not installed
     """A connection that is closed if a request is not whole in time, or sooner if others are waiting for its place."""
 
     _patience: asyncio.TimerHandle | None = None
+    _num_asked = 0  # requests that were whole
+    _num_answered = 0
+    _num_head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override,unused-ignore]
         """Begin to wait for a request; where there are too many, who has kept the server waiting longest goes."""
@@ -38,15 +40,40 @@ class Connection(H11Protocol):  # type: ignore[misc,unused-ignore]  # of any typ
         super().connection_lost(exc)
         self._stop_waiting()
 
-    def handle_events(self) -> None:
-        """Take what has come."""
-        super().handle_events()
+    def data_received(self, data: bytes) -> None:
+        """Take what has come; a head without an end is none."""
+        self._num_head_bytes += len(data)  # until it is found to be something else
+        super().data_received(data)
+        if self._num_head_bytes > _MOST_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def on_headers_complete(self) -> None:
+        """Know that what comes now is the body, or the next request."""
+        super().on_headers_complete()
+        self._num_head_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        super().on_body(body)
+        self._num_head_bytes = 0
+
+    def on_message_complete(self) -> None:
+        """Know that the request is whole."""
+        super().on_message_complete()
+        self._num_asked += 1
+        self._num_head_bytes = 0
+        self._wait_for_request()
+
+    def on_response_complete(self) -> None:
+        """Know that the answer has been given."""
+        super().on_response_complete()
+        self._num_answered += 1
         self._wait_for_request()
 
     def _wait_for_request(self) -> None:
-        if self.conn.their_state not in _OWED:
+        if self._num_asked > self._num_answered:
             self._stop_waiting()
-        elif self._patience is None:
+        elif self._patience is None and not self.transport.is_closing():
             self._patience = self.loop.call_later(_PATIENCE_S, self.transport.abort)
 
     def _stop_waiting(self) -> None:

@@ -72,6 +72,51 @@ def test_who_waits_for_an_answer_is_waited_for(client, train_dir, monkeypatch):
     assert client.post("/act?name=first", {"do": "save"})[0] == 200
 
 
+def test_what_follows_a_request_is_waited_for_once_that_is_answered(client, train_dir, monkeypatch):
+    monkeypatch.setattr(connections, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(actions, "act", lambda *_: time.sleep(0.5) or {"told": "done"})
+    make_ended_run(train_dir / "first")
+    body = '{"do": "save"}'
+    whole = f"POST /act?name=first HTTP/1.1\r\n{HEAD}Content-Length: {len(body)}\r\n\r\n{body}"
+    with connect(client, f"{whole}GET / HTTP/1.1\r\n") as connection:
+        answer = b""
+        while more := connection.recv(1 << 16):
+            answer += more
+    assert answer.count(b"HTTP/1.1 ") == 1 and b"done" in answer
+
+
+MALFORMED = {
+    "no request": b"hello\r\n\r\n",
+    "another version": b"GET / HTTP/7.3\r\n",
+    "no version": b"GET /\r\n",
+    "no address": b"GET  HTTP/1.1\r\n",
+    "an address of bytes": b"GET /\xff\xfe HTTP/1.1\r\n",
+    "a tunnel": b"CONNECT elsewhere:1 HTTP/1.1\r\n",
+    "a header without a colon": b"GET / HTTP/1.1\r\nX-More\r\n",
+    "a header with a zero": b"GET / HTTP/1.1\r\nX-More: a\0b\r\n",
+    "a header over two lines": b"GET / HTTP/1.1\r\nX-More: a\r\n b\r\n",
+    "a space before the colon": b"GET / HTTP/1.1\r\nX-More : a\r\n",
+    "two lengths": b"POST /act?name=first HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n",
+    "a length and chunks": b"POST /act?name=first HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+    "a length that is none": b"POST /act?name=first HTTP/1.1\r\nContent-Length: -2\r\n",
+    "a web socket": b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+}
+
+
+@pytest.mark.parametrize("lines", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_request_changes_nothing_and_keeps_nobody_out(client, train_dir, monkeypatch, caplog, lines):
+    monkeypatch.setattr(connections, "_PATIENCE_S", 0.3)
+    done = []
+    monkeypatch.setattr(actions, "act", lambda *_: done.append(1) or {"told": "done"})
+    make_ended_run(train_dir / "first")
+    with connect(client) as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(lines + HEAD.encode() + b'\r\n{"do": "end"}')
+        while connection.recv(1 << 16):
+            pass
+    assert not done and client.get("/")[0] == 200
+    assert "Traceback" not in caplog.text and not any(record.exc_info for record in caplog.records)
+
+
 def test_of_too_many_those_go_who_have_said_nothing_for_longest(client, train_dir, monkeypatch):
     monkeypatch.setattr(connections, "_MOST_OPEN", 5)
     make_ended_run(train_dir / "first")
