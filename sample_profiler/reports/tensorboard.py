@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy.typing as npt
-from tensorboard.compat.proto.event_pb2 import Event, SourceMetadata
+from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
@@ -26,8 +26,7 @@ __all__ = ["SummaryFile"]
 
 logger = logging.getLogger(__name__)
 
-_VERSION = Event(file_version="brain.Event:2", source_metadata=SourceMetadata(writer=__name__))
-"""What each event file begins with."""
+_VERSION = "brain.Event:2"  # of the format
 _MOST_CLOSING_S = 5.0
 _numbers = itertools.count()
 
@@ -86,6 +85,7 @@ class SummaryFile:
         with self._warning():
             if self._writer is not None:
                 self._writer.close()
+                self._writer = None
 
     def _write_value(self, value: Summary.Value, step: int) -> None:
         self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=[value])))
@@ -174,5 +174,7 @@ class _EventFile:
         self._path.parent.mkdir(parents=True, exist_ok=True)  # somebody may have removed it
         with self._path.open("ab") as file:
             writer = RecordWriter(file)
-            for event in events if file.tell() else (_VERSION, *events):
+            if not file.tell():
+                events = [Event(wall_time=events[0].wall_time, file_version=_VERSION), *events]
+            for event in events:
                 writer.write(event.SerializeToString())

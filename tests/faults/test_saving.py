@@ -174,6 +174,7 @@ def test_figures_for_tensorboard_whose_folder_gets_lost_are_a_warning_and_no_tra
     (path,) = folder.glob("events*")
     events = list(EventFileLoader(str(path)).Load())
     assert (events[0].file_version, events[-1].step) == ("brain.Event:2", 4)
+    assert 0 <= events[-1].wall_time - events[0].wall_time < 60, "charts over time begin with the first event"
     assert "Traceback" not in "".join(capfd.readouterr())
 
 

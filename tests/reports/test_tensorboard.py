@@ -40,7 +40,7 @@ def test_figures_are_written_on_where_the_folder_was_removed(tmp_path):
     folder = tmp_path / "summary" / "0"
     writer = SummaryFile(folder, flush_interval_s=30)
     writer.write({"reward/reward": 1.0}, step=1)
-    while sum(path.stat().st_size for path in folder.glob("*")) < 100:  # what is on disk is lost; the rest is not
+    while not sum(path.stat().st_size for path in folder.glob("*")):  # what is on disk is lost; the rest is not
         time.sleep(0.01)
     shutil.rmtree(folder.parent)
     writer.write({"reward/reward": 2.0}, step=2)
@@ -148,6 +148,9 @@ def test_closing_writes_what_is_left(tmp_path):
         writer.write({"x": float(step)}, step)
     writer.close()
     assert len(read(tmp_path)["x"]) == 100
+    writer.write({"x": 100.0}, 100)  # after its end: in a file of its own
+    writer.close()
+    assert len(read(tmp_path)["x"]) == 101
 
 
 @pytest.mark.parametrize("value", [3, True])
