@@ -153,11 +153,12 @@ class CallTimes:
         wall, cpu, delay = self._after(num_warm)
         if not len(wall) or not wall.sum():
             return None
-        own = self._own_ns(num_warm)
+        own = _without(delay, wall)
         medians = _medians_of_parts(own)
-        if yardstick is not None:  # a machine that becomes slower meanwhile is not the environment's doing
-            pace = _medians_of_parts(yardstick._own_ns(num_warm))
-            medians *= pace.mean() / pace
+        if yardstick is not None:  # a machine that computes more slowly meanwhile is not the environment's doing
+            wall_of_pace, _, delay_of_pace = yardstick._after(num_warm)
+            pace = _medians_of_parts(_without(delay_of_pace, wall_of_pace))
+            medians += _medians_of_parts(np.minimum(cpu, own)) * (pace.mean() / pace - 1)
         total = own.sum()
         ordered = np.sort(own)[::-1]
         is_slow = (own > 10 * np.median(own)) & (own > np.median(own) + 5e5)
@@ -180,10 +181,10 @@ class CallTimes:
     def _after(self, num_warm: int) -> npt.NDArray[np.float64]:
         return self._times[:, : self._num].astype(np.float64)[:, min(num_warm, self._num // 2) :]
 
-    def _own_ns(self, num_warm: int) -> npt.NDArray[np.float64]:
-        wall, _, delay = self._after(num_warm)
-        own: npt.NDArray[np.float64] = wall - delay  # whoever else had the processor is not the environment's doing
-        return own.clip(min=1.0)
+
+def _without(delay: npt.NDArray[np.float64], wall: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    own: npt.NDArray[np.float64] = wall - delay  # whoever else had the processor is not the environment's doing
+    return own.clip(min=1.0)
 
 
 def _medians_of_parts(times_ns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -27,7 +27,7 @@ __all__ = ["SummaryFile"]
 logger = logging.getLogger(__name__)
 
 _VERSION = "brain.Event:2"  # of the format
-_MOST_CLOSING_S = 5.0
+_PATIENCE_S = 5.0  # with the disk at the end
 _numbers = itertools.count()
 
 
@@ -120,11 +120,12 @@ class _EventFile:
     """
 
     def __init__(self, folder: Path, flush_interval_s: float) -> None:
-        name = f"events.out.tfevents.{time.time():010.0f}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
         self._path = folder / name
         self._flush_interval_s = flush_interval_s
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._is_closing = threading.Event()
+        self._num_written = 0
         self._error: OSError | None = None
         self._thread = threading.Thread(target=self._run, name="tensorboard", daemon=True)
 
@@ -136,20 +137,26 @@ class _EventFile:
         """
         self._raise_error()
         self._events.put(event)
-        if self._thread.ident is None:
-            self._thread.start()  # not before: what comes first is on disk at once
+        if self._thread.ident is None:  # not before: what comes first is on disk at once
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                raise OSError(str(error)) from error
 
     def close(self) -> None:
-        """Wait until all are on disk, for some seconds.
+        """Wait until all are on disk, as long as there are more of them.
 
         Raises:
             OSError: they are not.
         """
         self._is_closing.set()
-        self._thread.join(_MOST_CLOSING_S)
+        num_written = -1
+        while self._thread.is_alive() and self._num_written > num_written:
+            num_written = self._num_written
+            self._thread.join(_PATIENCE_S)
         self._raise_error()
         if self._thread.is_alive():
-            raise TimeoutError(f"the disk has taken nothing for {_MOST_CLOSING_S:g} s")
+            raise TimeoutError(f"the disk has taken nothing for {_PATIENCE_S:g} s")
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -162,8 +169,8 @@ class _EventFile:
                 is_over = self._is_closing.is_set()  # before the rest is taken
                 self._append([self._events.get() for _ in range(self._events.qsize())])
                 self._is_closing.wait(self._flush_interval_s)
-        except OSError as error:
-            self._error = error
+        except Exception as error:  # whatever it is, who writes next is told, and begins another file
+            self._error = error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}")
 
     def _append(self, events: Sequence[Event]) -> None:
         if not events:
@@ -178,3 +185,4 @@ class _EventFile:
                 events = [Event(wall_time=events[0].wall_time, file_version=_VERSION), *events]
             for event in events:
                 writer.write(event.SerializeToString())
+                self._num_written += 1

@@ -19,7 +19,7 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from harness.runs import CARTPOLE, SMALL, command, live_run, load_latest_checkpoint, run
 from sample_profiler.cli.training.logs import log_to_file
 from sample_profiler.files import read_small_text, remove_partials, written_whole
-from sample_profiler.reports.tensorboard import SummaryFile
+from sample_profiler.reports.tensorboard import SummaryFile, _EventFile
 from sample_profiler.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -176,6 +176,23 @@ def test_figures_for_tensorboard_whose_folder_gets_lost_are_a_warning_and_no_tra
     assert (events[0].file_version, events[-1].step) == ("brain.Event:2", 4)
     assert 0 <= events[-1].wall_time - events[0].wall_time < 60, "charts over time begin with the first event"
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_figures_for_tensorboard_that_cannot_be_written_for_whatever_reason_are_a_warning(
+    tmp_path, monkeypatch, caplog
+):
+    def fail(*_):
+        raise ValueError("a number is in the way")
+
+    writer = SummaryFile(tmp_path, 0.01)
+    with monkeypatch.context() as broken:
+        broken.setattr(_EventFile, "_append", fail)
+        writer.add_scalar("a", 1.0, 1)
+        writer.close()
+    assert "Cannot write figures for TensorBoard" in caplog.text and "a number is in the way" in caplog.text
+    writer.add_scalar("a", 1.0, 2)
+    writer.close()
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_run_whose_folder_gets_lost_goes_on_and_fails_at_its_end(tmp_path: Path) -> None:

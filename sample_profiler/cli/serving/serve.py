@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what the command's line asks for; return its exit status.
 
     Raises:
-        UsageError: there is no such folder, it cannot be listened at that address, or Starlette or uvicorn is missing.
+        UsageError: there is no such folder, it cannot be listened at that address, or Starlette, uvicorn or httptools
+            is missing.
     """
     if not arguments.train_dir.is_dir():
         raise UsageError(f"{arguments.train_dir} is no folder; give the folder of runs, {{train_dir}}")
@@ -128,7 +129,7 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
         token: to be known by who asks; None: one that nobody guesses.
 
     Raises:
-        UsageError: Starlette or uvicorn is missing.
+        UsageError: Starlette, uvicorn or httptools is missing.
     """
     try:
         import uvicorn

@@ -101,6 +101,9 @@ class NonBatchedVecEnv(Wrapped):
         return self._show([observation]), [reward], [ends], [cut], [info]
 
     def _show(self, observations: Any) -> Any:
+        if isinstance(observations, Mapping):
+            agents = range(self.num_agents)
+            return [{key: values[agent] for key, values in observations.items()} for agent in agents]
         return observations if self._is_dict else [{DEFAULT_OBSERVATION_KEY: each} for each in observations]
 
 
@@ -151,7 +154,7 @@ def make_env(cfg: Any, render_mode: str | None = None) -> BatchedVecEnv:
 
 
 def extract_env_info(env: Any, cfg: Any) -> EnvInfo:
-    """Return what an environment, from :func:`make_env_func_batched`, says of itself."""
+    """Return what an environment says of itself that one of the functions above has made."""
     return _describe(env.observation_space, env.action_space, env.num_agents, cfg, get_default_reward_shaping(env))
 
 

@@ -123,9 +123,10 @@ class Events(Sequence[Event]):
         kept = bytearray()
         begin = 0
         # Nearly always a piece is wanted: they are copied in runs.
-        for index in (index for index, moment_ns in enumerate(latest) if moment_ns < time_ns):
-            kept += self.data[begin * EVENT.size : index * EVENT.size]
-            begin = index + 1
+        for index, moment_ns in enumerate(latest):
+            if moment_ns < time_ns:
+                kept += self.data[begin * EVENT.size : index * EVENT.size]
+                begin = index + 1
         return Events(kept + self.data[begin * EVENT.size :])
 
     def _column(self, code: str, first: int, stride: int) -> array[int]:

@@ -88,6 +88,9 @@ def test_several_agents_as_lists_are_tensors_or_stay_lists():
     assert rewards.tolist() == [1, 2] and terminated.tolist() == [False, True]
     observations, rewards, *_ = make_env_func_non_batched(default_cfg(env="pair"), None).step([0, 1])
     assert [each["a"].shape for each in observations] == [(3,), (3,)] and rewards == [1, 2]
+    Pair.reset = lambda *_, **keywords: ({"a": np.ones((2, 3)), "b": np.zeros((2, 2))}, [{}, {}])
+    observations, _ = make_env_func_non_batched(default_cfg(env="pair"), None).reset()
+    assert [each["a"].shape for each in observations] == [(3,), (3,)]
 
 
 def test_actions_as_environments_take_them():
