@@ -196,7 +196,7 @@ def test_figures_for_tensorboard_that_cannot_be_written_for_whatever_reason_are_
 
 
 def test_a_run_whose_folder_gets_lost_goes_on_and_fails_at_its_end(tmp_path: Path) -> None:
-    flags = (*SERIAL, "--train_for_seconds=3", "--save_every_sec=0.2", "--save_best_after=1000000")
+    flags = (*SERIAL, "--train_for_seconds=6", "--save_every_sec=0.2", "--save_best_after=1000000")
     output = tmp_path / "output.txt"
     with output.open("w") as file:
         process = subprocess.Popen(command(*flags, folder=tmp_path), stdout=file, stderr=subprocess.STDOUT)
