@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sample_profiler.profiling.tree.render import printable, printable_text
 from sample_profiler.reports.run_report.charts import History, format_compared_charts
 from sample_profiler.reports.run_report.page import report_sections, section_html, table_html, verdict_html
-from sample_profiler.reports.run_report.report import RunReport, describe_run
+from sample_profiler.reports.run_report.report import RunReport, describe_failure, describe_run
 from sample_profiler.reports.sections.history import (
     EPISODE_LENGTH,
     EPISODE_RETURN,
@@ -67,7 +67,7 @@ class RunSummary:
         episode_return: the latest mean, of the first policy; None: there is none.
         course: how far it is.
         history: the curves of the list.
-        problem: what of it cannot be read; empty: nothing.
+        problem: why it failed, or what of it cannot be read; empty: nothing.
     """
 
     name: str
@@ -100,6 +100,7 @@ def summarize(name: str, report: RunReport, course: Course, *, is_live: bool) ->
     frames = sum(run["frames"].values()) if isinstance(run.get("frames"), dict) else _gauge(report, FRAMES)
     fps = run.get("fps") if not is_live else _gauge(report, FPS)
     returns = history.get(name_figure(EPISODE_RETURN, 0), ())
+    failure = describe_failure(report.session)
     figures = [
         name_figure(each, policy) for each in (EPISODE_RETURN, EPISODE_LENGTH) for policy in range(_MOST_POLICIES)
     ]
@@ -113,7 +114,7 @@ def summarize(name: str, report: RunReport, course: Course, *, is_live: bool) ->
         fps=float(fps) if isinstance(fps, int | float) else None,
         episode_return=returns[-1][1] if returns else None,
         course=course,
-        problem=next(iter(report.problems), ""),
+        problem=f"failed: {failure}" if failure else next(iter(report.problems), ""),
         history={figure: _thinned(points) for figure, points in history.items() if figure in wanted},
     )
 

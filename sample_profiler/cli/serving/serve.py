@@ -149,7 +149,7 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
     config = uvicorn.Config(
         make_app(train_dir, token, host, lambda: server.should_exit),
         access_log=False,  # it would have the token
-        log_level="warning",
+        log_level="error",  # not a line for each request that is none, which anybody may send
         server_header=False,
         ws="none",
         http=Connection,

@@ -33,13 +33,16 @@ from sample_profiler.reports.sections.verdict import verdict_to_dict
 from sample_profiler.reports.sections.workers import WorkerFigures, worker_figures
 from sample_profiler.vocabulary import MAIN_LOOP, WAIT
 
-__all__ = ["BlockFigures", "PassFigures", "RunReport", "describe_run", "make_report", "report_to_dict"]
+__all__ = [
+    *("BlockFigures", "PassFigures", "RunReport", "describe_failure", "describe_run", "make_report", "report_to_dict"),
+]
 
 logger = logging.getLogger(__name__)
 
 _Found = TypeVar("_Found")
 
 _NUM_SLOWEST = 15
+_MOST_OF_FAILURE = 300  # characters
 _MOST_LEVELS = 100  # of a tree as JSON, two levels of that each: its readers go 200 to 1,000 deep; recursion makes more
 _NO_SINGLE_PASS = (WAIT, "start_up")
 
@@ -261,7 +264,15 @@ def describe_run(report: RunReport) -> str:
         parts.append(f"running {distance}" if is_running(report.session) else distance)
     if run.get("reason"):
         parts.append(str(run["reason"]))
+    if failure := describe_failure(report.session):
+        parts.append(failure)
     return " · ".join(parts)
+
+
+def describe_failure(session: Session) -> str:
+    """Return why a run failed, in one line; empty: it did not, or that is not known."""
+    failure = session.run.get("failure")
+    return failure.partition("\n")[0][:_MOST_OF_FAILURE] if isinstance(failure, str) else ""
 
 
 def _figures(node: TreeNode, start: float, whole_ns: int) -> BlockFigures:

@@ -65,6 +65,15 @@ def test_the_list_has_all_runs_and_their_curves_on_the_same_axes(client, train_d
     assert shown["compared"].count("<svg") == 1 and shown["compared"].count("<polyline") == 2
 
 
+def test_a_run_that_has_failed_says_why(client, train_dir):
+    make_ended_run(train_dir / "first", reason="Runner failed", failure="RuntimeError: a <b>boom</b>\nTraceback")
+    make_ended_run(train_dir / "second", reason="all is done", failure=None)
+    sections = client.sections("/events", lambda shown: shown.get("list", "").count("run?name=") == 2)
+    assert sections["list"].count("failed: RuntimeError: a &lt;b&gt;boom&lt;/b&gt;<") == 1
+    sections = client.sections("/events?name=first", lambda shown: "verdict" in shown)
+    assert "Runner failed · RuntimeError: a &lt;b&gt;boom&lt;/b&gt;<" in sections["head"]
+
+
 def test_numbers_move_while_a_run_goes_on(client, train_dir):
     with live_run(train_dir / "live") as (_, file):
         file.set_gauge("Runner/frames", 1000.0)
