@@ -168,22 +168,30 @@ class Dispatcher:
         end_s = self._clock()
         self._rest_until_s = end_s + self._rest * (end_s - begin_s)
 
+    def hurry_slots(self) -> None:
+        """Tell slots for a moment what they are owed: that the run will end, while components are still there."""
+        until_s = self._clock() + _TURN_S
+        for listener in self._slots:
+            self._hurry(listener, until_s)
+
     def close(self) -> None:
         """Tell what is still owed for a moment, first to who is quick at it; say what is left out then."""
         until_s = self._clock() + _CLOSING_S
-
-        def has_time(listener: Listener, takes_s: float) -> bool:
-            return listener.is_listening and self._clock() + takes_s < until_s
-
         for listener in sorted(self._next, key=lambda each: each.usual_s(each.step)):
-            # A first step that was slow says nothing of others; the last news is not worth the risk.
-            while listener.num_steps and has_time(listener, listener.usual_s(listener.step)):
-                self._call(listener, listener.step, listener.take_step())
+            self._hurry(listener, until_s)
             for event, call in tuple(listener.latest.items()):
-                if has_time(listener, listener.latest_s(event)):
+                if self._has_time(listener, listener.latest_s(event), until_s):
                     self._call(listener, event, call)
             if missed := listener.describe_missed():
                 logger.warning("%s: the run has ended, and did not wait for it", missed)
+
+    def _hurry(self, listener: Listener, until_s: float) -> None:
+        # A first step that was slow says nothing of others; the last news is not worth the risk.
+        while listener.num_steps and self._has_time(listener, listener.usual_s(listener.step), until_s):
+            self._call(listener, listener.step, listener.take_step())
+
+    def _has_time(self, listener: Listener, takes_s: float, until_s: float) -> bool:
+        return listener.is_listening and self._clock() + takes_s < until_s
 
     def _is_due(self) -> bool:
         return self._clock() >= self._rest_until_s and any(listener.is_owed for listener in self._next)

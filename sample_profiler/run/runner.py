@@ -200,6 +200,11 @@ class Runner(AsksComponents, HasSignals):
         """Tell that the Runner waits for any component."""
         return WAIT + FOR_COMPONENTS
 
+    def tell_of_stopping(self) -> None:
+        """Tell who is connected that the run is about to end, slots of this process before components are gone."""
+        self.extensions.note_stopping(self.reason)
+        self._dispatcher.hurry_slots()
+
     def finish(self) -> None:
         """Take the last figures and let observers go."""
         if self._control is not None:

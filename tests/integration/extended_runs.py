@@ -9,6 +9,7 @@ import sys
 import time
 
 import gymnasium
+import psutil
 
 from sample_profiler import RunComponent, RunObserver, register_env
 from sample_profiler.cli.train import train
@@ -77,6 +78,11 @@ class Watching(RunObserver):
             for signal in (runner.component(name).started, runner.component(name).stopped):
                 signal.connect(self.hear)
         runner.signals.evaluation_finished.connect(self.hear)
+        runner.signals.stopping.connect(self.hear_of_stopping)
+
+    def hear_of_stopping(self, payload):
+        are_there = bool(psutil.Process().children())
+        self.told.append(f"Stopping {payload.component}, components {'are' * are_there}")
 
     def hear(self, payload):
         self.told.append(f"{type(payload).__name__} {payload.component}")

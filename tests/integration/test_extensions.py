@@ -43,7 +43,8 @@ def test_a_component_of_ones_own_hears_signals_and_is_recorded_as_all_others_are
     assert heard["Started"] == heard["Stopping"] == 1, "those of the Runner"
     told = heard_in(result.stdout, "TOLD")
     assert sorted(told[:3]) == ["Started Learner_0", "Started Reporter", "Started Runner"]
-    assert (sorted(told[3:5]), told[5:]) == (["Stopped Learner_0", "Stopped Reporter"], ["Stopped Runner"])
+    assert told[3] == f"Stopping Runner, components {'are' * (not serial)}", "before they end"
+    assert (sorted(told[4:6]), told[6:]) == (["Stopped Learner_0", "Stopped Reporter"], ["Stopped Runner"])
     assert "Reporter profile tree view:" in result.stdout
     assert re.search(r"^\S*Reporter +[\d.]+ s ", result.stdout, re.MULTILINE), "its row in the accounts"
     (tree,) = (p.trees["Reporter"] for p in read_session(tmp_path / "run").processes if "Reporter" in p.trees)
@@ -64,7 +65,8 @@ def test_the_end_of_one_that_had_not_begun_is_told_and_never_its_start(number: i
     assert "Ended before they had begun: Reporter" in live.output
     told = heard_in(live.output, "TOLD")
     assert sorted(told[:2]) == ["Started Learner_0", "Started Runner"]
-    assert (sorted(told[2:4]), told[4:]) == (["Stopped Learner_0", "Stopped Reporter"], ["Stopped Runner"])
+    assert told[2] == "Stopping Runner, components are"
+    assert (sorted(told[3:5]), told[5:]) == (["Stopped Learner_0", "Stopped Reporter"], ["Stopped Runner"])
 
 
 def test_one_is_captured_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

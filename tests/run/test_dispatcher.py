@@ -131,6 +131,23 @@ def test_a_run_that_ends_while_somebody_is_told_is_not_held_up(make_run):
     assert run.turn() == 0
 
 
+def test_slots_hear_that_a_run_will_end_and_the_slow_one_holds_it_up_for_one_call_alone(make_run):
+    run, heard = make_run(), []
+
+    def hear_slowly(payload):
+        heard.append(f"slowly {payload}")
+        run.now_s += 30.0
+
+    owe = [run.dispatcher.add_slot("stopping", slot) for slot in (heard.append, hear_slowly)]
+    for payload in (1, 2):
+        for each in owe:
+            each(payload)
+    run.is_over = True
+    begin_s = run.now_s
+    run.dispatcher.hurry_slots()
+    assert heard == [1, 2, "slowly 1"] and run.now_s - begin_s == 30.0
+
+
 def test_at_the_end_who_is_quick_is_told_everything_and_the_slow_one_for_a_moment(make_run, caplog):
     run = make_run(on_training_step=0.4, on_status=30.0)
     run.owe(3)
