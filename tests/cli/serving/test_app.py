@@ -338,9 +338,12 @@ def test_a_run_that_is_removed_while_somebody_looks_is_told_of(client, train_dir
         shutil.rmtree(train_dir / "first")
         next(message for message in messages if "no such run in this folder any more" in message.get("head", ""))
         make_ended_run(train_dir / "first", reason="done again")
-        shown = {}  # in one message, or what was there before its reason was known in an earlier one
-        while "done again" not in shown.get("head", "") or "verdict" not in shown:
-            shown |= next(messages)
+        shown = {}
+        for message in messages:
+            shown |= message
+            if "done again" in shown.get("head", ""):
+                break
+        assert shown.get("verdict"), "in this message, or in one before its reason was known"
 
 
 def test_what_is_asked_for_without_its_body_has_an_end(client, train_dir):
@@ -389,7 +392,8 @@ def test_who_comes_while_a_look_takes_long_sees_what_there_is(client, train_dir,
     may_end, look = threading.Event(), WatchedRuns.look
     monkeypatch.setattr(WatchedRuns, "look", lambda *arguments: may_end.wait(60) and look(*arguments))
     try:
-        client.sections("/events?name=first", lambda sections: "all is done" in sections.get("head", ""))
-        client.sections("/events", lambda sections: "run?name=first" in sections.get("list", ""))
+        assert client.sections("/events?name=first", lambda sections: "all is done" in sections.get("head", ""))
+        assert client.sections("/events", lambda sections: "run?name=first" in sections.get("list", ""))
+        assert not may_end.is_set()
     finally:
         may_end.set()
