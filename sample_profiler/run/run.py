@@ -349,8 +349,7 @@ def _tell_of_end(runner: Runner) -> None:
     """
     hint = "; another Ctrl+C or SIGTERM ends them at once" if runner.is_interrupted else ""
     logger.info("Ending all components: %s%s", runner.reason, hint)
-    with runner.timing.add_time("stop_components"):
-        runner.tell_of_stopping()
+    runner.tell_of_stopping()
 
 
 def _end_steady_part(recording: Recording, records: RunRecords) -> Session:
