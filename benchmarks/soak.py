@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -278,11 +279,20 @@ def judge(soak: Soak, minutes: float) -> dict[str, Any]:
 
 
 def make_soak(
-    task: str, minutes: float, learned_minutes: float, num_pairs: int, path: Path, flags: Sequence[str] = ()
+    task: str, minutes: float, learned: float | Path, num_pairs: int, path: Path, flags: Sequence[str] = ()
 ) -> None:
-    """Make one soak, and keep every look and the end; `flags` are further ones of the run."""
+    """Make one soak, and keep every look and the end.
+
+    Args:
+        task: one of `TASKS`.
+        minutes: for which it is looked at.
+        learned: minutes that it learns before, or the folder of a run that has, of which a copy goes on.
+        num_pairs: of turns in the end; 0: none.
+        path: of the file that keeps it.
+        flags: further ones of the run.
+    """
     origin = describe_origin()
-    asked = {"task": task, "minutes": minutes, "learned_minutes": learned_minutes}
+    asked = {"task": task, "minutes": minutes, "learned": _describe_learned(learned)}
     append_line(path, {"what": "begin", **asked, "facts": Machine.this().to_dict(), **origin})
 
     def keep(moment: Moment) -> None:
@@ -291,20 +301,32 @@ def make_soak(
     with tempfile.TemporaryDirectory(prefix="sample_profiler_soak_", ignore_cleanup_errors=True) as name:
         seconds, folder = minutes * 60, Path(name)
         command = [sys.executable, "-m", *TASKS[task], *flags]
-        soak = learn(command, folder, learned_minutes * 60) if learned_minutes else Soak([], 0)
+        soak = Soak([], 0)
+        if isinstance(learned, Path):
+            shutil.copytree(learned, folder / "run")
+        elif learned:
+            soak = learn(command, folder, learned * 60)
         if soak.status == 0:
             command.append(f"--train_for_seconds={seconds + turns_s(num_pairs):g}")
             soak = watch(command, folder, seconds, keep, num_pairs)
     append_line(path, judge(soak, minutes) | asked | origin)
 
 
-def find_end(path: Path, minutes: float, learned_minutes: float) -> dict[str, Any] | None:
+def _describe_learned(learned: float | Path) -> str:
+    return f"what {learned.name} has learned" if isinstance(learned, Path) else f"{learned:g} minutes of learning"
+
+
+def _learned_of(line: Mapping[str, Any]) -> str:
+    """Return how its policy had learned before a soak, as this or an earlier version has kept it."""
+    learned: str = line.get("learned", _describe_learned(line.get("learned_minutes", 0)))
+    return learned
+
+
+def find_end(path: Path, minutes: float, learned: float | Path) -> dict[str, Any] | None:
     """Return the last line of the latest soak of that length that came to its end; None if there is none."""
-    asked = (minutes, learned_minutes)
+    asked = (minutes, _describe_learned(learned))
     ends = [
-        line
-        for line in read_lines(path)
-        if line["what"] == "end" and (line["minutes"], line.get("learned_minutes", 0)) == asked
+        line for line in read_lines(path) if line["what"] == "end" and (line["minutes"], _learned_of(line)) == asked
     ]
     return ends[-1] if ends else None
 
@@ -312,8 +334,7 @@ def find_end(path: Path, minutes: float, learned_minutes: float) -> dict[str, An
 def describe(end: dict[str, Any]) -> str:
     """Return what a soak came to in words."""
     text, figures = (
-        f"{end['task']}, {end['minutes']:g} minutes after {end.get('learned_minutes', 0):g} of learning, "
-        f"{end['machine']}, commit {end['commit']}",
+        f"{end['task']}, {end['minutes']:g} minutes after {_learned_of(end)}, {end['machine']}, commit {end['commit']}",
         end["figures"],
     )
     if figures:
@@ -344,6 +365,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="minutes that a policy has learned before, so that its speed is level",
     )
     parser.add_argument(
+        "--learned_run", type=Path, help="folder of a run of the one task that has learned: a copy of it goes on"
+    )
+    parser.add_argument(
         "--pairs", type=int, default=NUM_PAIRS, help="turns that the run and a new one take in the end; 0: none"
     )
     parser.add_argument("--transport", choices=("pipe", "fifo"), default="pipe", help="of the runs' messages")
@@ -352,14 +376,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--output", type=Path, default=RESULTS, help="folder of soak-TASK.jsonl, or soak-TASK-fifo.jsonl"
     )
     options = parser.parse_args(argv)
+    if options.learned_run is not None and len(options.tasks) > 1:
+        parser.error("--learned_run is of one task: say which with --tasks")
+    learned = options.learned if options.learned_run is None else options.learned_run
     ends = []
     for task in options.tasks:
         kind, flags = ("-fifo", ["--transport=fifo"]) if options.transport == "fifo" else ("", [])
         path = options.output / f"soak-{task}{kind}.jsonl"
-        end = find_end(path, options.minutes, options.learned)
+        end = find_end(path, options.minutes, learned)
         if end is None or (options.again and end["problems"]):
-            make_soak(task, options.minutes, options.learned, options.pairs, path, flags)
-            end = find_end(path, options.minutes, options.learned)
+            make_soak(task, options.minutes, learned, options.pairs, path, flags)
+            end = find_end(path, options.minutes, learned)
         assert end is not None  # it has just been made
         ends.append(end)
         print(describe(end), flush=True)

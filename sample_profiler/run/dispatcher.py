@@ -18,7 +18,13 @@ from sample_profiler.components.messages import MESSAGE_TYPES
 from sample_profiler.errors import ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.run.listeners import HandlerListener, Listener, ObserverListener, SlotListener
+from sample_profiler.run.listeners import (
+    HandlerListener,
+    Listener,
+    ObserverListener,
+    SlotListener,
+    takes_arguments,
+)
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.runtime.processes.failure import HangError
@@ -59,7 +65,7 @@ class Dispatcher:
     Args:
         observers: who is told how the run goes.
         timing: of the Runner.
-        fail: told of every exception, and of `sys.exit`; ends the run.
+        fail: told of every exception, and of `sys.exit`, and who has raised it at what event; ends the run.
         is_over: tells whether the run has ended.
         rest: how much of the time that a turn has taken is left to others before the next.
         clock: in seconds; for tests.
@@ -72,7 +78,7 @@ class Dispatcher:
         self,
         observers: Sequence[RunObserver],
         timing: Timing,
-        fail: Callable[[BaseException], None],
+        fail: Callable[[BaseException, str], None],
         is_over: Callable[[], bool],
         rest: float,
         clock: Callable[[], float] = time.monotonic,
@@ -95,7 +101,7 @@ class Dispatcher:
         """Have a handler called with every message of a type.
 
         Raises:
-            TypeError: there are no messages of that type, or the handler cannot be called.
+            TypeError: there are no messages of that type, or the handler does not take two arguments.
         """
         if not any(message_type is known for known in MESSAGE_TYPES):
             given = message_type.__name__ if isinstance(message_type, type) else repr(message_type)
@@ -103,7 +109,7 @@ class Dispatcher:
             raise TypeError(
                 f"there are no messages {given:.200}: use a class of {MESSAGE_TYPES[0].__module__}: {names}"
             )
-        if not callable(handler):
+        if not takes_arguments(handler, 2):
             raise TypeError(
                 f"the handler of {message_type.__name__} is {handler!r:.200}: give a function(runner, message)"
             )
@@ -214,13 +220,13 @@ class Dispatcher:
             self._timing.add_time(listener.name),
             self._timing.add_time(event),
         ):
-            listener.is_listening = self._survive(call) and listener.is_listening
+            listener.is_listening = self._survive(listener, event, call) and listener.is_listening
         end_s = self._clock()
         # What it has had others told meanwhile is theirs.
         listener.note(event, end_s - begin_s - self._nested_s, end_s)
         self._nested_s = outer_s + end_s - begin_s
 
-    def _survive(self, call: Callable[[], None]) -> bool:
+    def _survive(self, listener: Listener, event: str, call: Callable[[], None]) -> bool:
         try:
             call()
         except (RunEndedError, ComponentLostError) as error:  # a lost worker is replaced, others end the run
@@ -228,6 +234,6 @@ class Dispatcher:
             if is_logged(self._num_too_late):
                 logger.warning("An observer or message handler asked too late: %s", error)
         except (Exception, SystemExit, HangError) as error:
-            self._fail(error)
+            self._fail(error, f"{listener.what} {listener.name}, {event}")
             return False
         return True

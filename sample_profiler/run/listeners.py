@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS, SLOTS, WAIT
 
-__all__ = ["HandlerListener", "Listener", "ObserverListener", "SlotListener"]
+__all__ = ["HandlerListener", "Listener", "ObserverListener", "SlotListener", "takes_arguments"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,19 @@ _WINDOW_S = 5.0  # of the Runner's time, at least, that a listener is judged by
 _MUCH = 0.1  # of it
 
 Call = Callable[[], None]
+
+
+def takes_arguments(function: object, number: int) -> bool:
+    """Tell whether something can be called with so many positional arguments, as far as that can be seen."""
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(*range(number))
+    except TypeError:
+        return False
+    except ValueError:  # of some functions in C nothing is known
+        return True
+    return True
 
 
 class _CallTimes:
@@ -81,6 +95,7 @@ class Listener:
 
     Attributes:
         block: as given.
+        what: as given.
         name: under which its block and the log have it: short, printable, without a slash, and not that of another kind
             of block.
         is_listening: it has not raised. Nothing is owed to whoever has.
@@ -94,7 +109,7 @@ class Listener:
         self.latest: dict[str, Call] = {}
         self.block = block
         self._step = step
-        self._what = what
+        self.what = what
         self._times: dict[str, _CallTimes] = {}
 
     @property
@@ -135,7 +150,7 @@ class Listener:
             logger.warning(
                 "%s %s takes %.*f s for each %s, %.0f %% of the Runner's time: what it does belongs into a process or "
                 "thread of its own",
-                *(self._what, self.name, 2 if times.usual_s >= 0.1 else 4, times.usual_s),
+                *(self.what, self.name, 2 if times.usual_s >= 0.1 else 4, times.usual_s),
                 *("training step" if event == _TRAINING_STEP else event, 100 * share),
             )
 

@@ -136,7 +136,7 @@ class Runner(AsksComponents, HasSignals):
         self._dispatcher = Dispatcher(
             observers,
             self.timing,
-            fail=lambda error: self.fail(Failure.from_exception(self.name, error)),
+            fail=lambda error, who: self.fail(Failure.from_exception(self.name, error, who)),
             is_over=lambda: bool(self.reason),
             rest=_SERIAL_REST if config.sampling.serial_mode else 0.0,
         )
@@ -152,6 +152,11 @@ class Runner(AsksComponents, HasSignals):
         self._policies_to_train = set(policies)
         self._sleeps = SleepCounts()
         self._machine_use = MachineUse()
+
+    @property
+    def has_failed_itself(self) -> bool:
+        """Whether the run failed because of what an observer, a message handler or a slot has raised."""
+        return self.failure is not None and self.failure.component == self.name
 
     def connect_components(self) -> None:
         """Have observers and components connect their slots; called once, before any component is started."""
@@ -250,7 +255,7 @@ class Runner(AsksComponents, HasSignals):
                 turn; in order. What is owed to a slow one when the run has ended is left out.
 
         Raises:
-            TypeError: there are no messages of that type, or the handler cannot be called.
+            TypeError: there are no messages of that type, or the handler does not take two arguments.
         """
         self._dispatcher.add_handler(message_type, handler)
 

@@ -135,7 +135,9 @@ class ParallelWiring:
         end_captures(self._watch.beat)
         places: dict[str, str] = {}
         with self.runner.timing.add_time(WAIT + FOR_COMPONENTS):
-            beginners = self._end_beginners() if self.runner.is_interrupted else []
+            # Where a component has failed others may be about to tell of the same.
+            is_over = self.runner.is_interrupted or self.runner.has_failed_itself
+            beginners = self._end_beginners() if is_over else []
             killed = self._supervisor.stop(grace_s, self._take_reports, partial(self._note_place, places))
         missed = {}
         for child in self._supervisor.children:

@@ -205,8 +205,20 @@ def test_a_soak_goes_on_with_what_was_learned_for_some_minutes(soaked, monkeypat
     learned = []
     monkeypatch.setattr(soak, "learn", lambda command, folder, seconds: learned.append(seconds) or Soak([], 0))
     assert main(["--tasks=cartpole", "--learned=6", f"--output={tmp_path}"]) == 0
-    assert learned == [360] and lines_of(tmp_path, "cartpole")[-1]["learned_minutes"] == 6
-    assert "cartpole, 60 minutes after 6 of learning" in capsys.readouterr().out
+    assert learned == [360] and lines_of(tmp_path, "cartpole")[-1]["learned"] == "6 minutes of learning"
+    assert "cartpole, 60 minutes after 6 minutes of learning" in capsys.readouterr().out
+
+
+def test_a_soak_goes_on_with_a_copy_of_a_run_that_has_learned(soaked, monkeypatch, tmp_path, capsys):
+    (tmp_path / "learned").mkdir()
+    (tmp_path / "learned" / "config.json").write_text("{}")
+    flag, there, end = f"--learned_run={tmp_path / 'learned'}", [], Soak([], 0)
+    monkeypatch.setattr(soak, "watch", lambda command, folder, *_: there.extend((folder / "run").iterdir()) or end)
+    main(["--tasks=cartpole", flag, f"--output={tmp_path}"])
+    assert [path.name for path in there] == ["config.json"] and (tmp_path / "learned" / "config.json").exists()
+    assert "cartpole, 60 minutes after what learned has learned, " in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main([flag, f"--output={tmp_path}"])
 
 
 def test_where_nothing_could_be_learned_there_is_no_soak(soaked, monkeypatch, tmp_path):

@@ -53,8 +53,11 @@ class FakeRun:
         self.slow, self.quick = Slow(self, **takes_s), Listening(self)
         self.timing = Timing("Runner", clock_ns=lambda: round(self.now_s * 1e9))
         self.dispatcher = Dispatcher(
-            [self.slow, self.quick], self.timing, self.failures.append, lambda: self.is_over, rest, lambda: self.now_s
+            [self.slow, self.quick], self.timing, self._fail, lambda: self.is_over, rest, lambda: self.now_s
         )
+
+    def _fail(self, error, who):
+        self.failures.append((str(error), who))
 
     def owe(self, last, status="status"):
         self.dispatcher.owe_training_steps(last, lambda observer, number: observer.on_training_step(self, number))
@@ -222,7 +225,7 @@ def test_who_has_raised_is_owed_nothing_and_missed_by_nobody(make_run, caplog):
     run.owe(20)
     run.dispatcher.close()
     run.dispatcher.tell_of_end(lambda observer: observer.on_stop(None))
-    assert [str(error) for error in run.failures] == ["broken"]
+    assert run.failures == [("broken", "Observer Slow, on_training_step")]
     assert run.slow.told == [("on_stop", None)]
     assert run.quick.steps() == list(range(1, 21))
     assert "not told" not in caplog.text

@@ -7,6 +7,7 @@ import functools
 import json
 import logging
 import math
+import re
 import time
 
 import pytest
@@ -163,9 +164,10 @@ def test_a_handler_of_what_is_no_message_is_an_error_that_lists_the_messages(run
         runner.register_message_handler(message_type, print)
 
 
-def test_a_handler_that_cannot_be_called_is_an_error(runner):
-    with pytest.raises(TypeError, match=r"the handler of TargetReached is None: give a function\(runner, message\)"):
-        runner.register_message_handler(TargetReached, None)
+@pytest.mark.parametrize("handler", [None, lambda message: None])
+def test_a_handler_that_cannot_be_called_is_an_error(runner, handler):
+    with pytest.raises(TypeError, match=r"the handler of TargetReached is .*: give a function\(runner, message\)"):
+        runner.register_message_handler(TargetReached, handler)
 
 
 def test_observers_see_the_last_figures_before_they_let_go(runner):
@@ -209,7 +211,8 @@ def test_what_an_observer_raises_fails_the_run_once_and_others_are_told_on(make_
             timer.callback()
             take_turn(runner)
     runner.finish()
-    assert (runner.failure.component, runner.failure.message) == ("Runner", f"ValueError: broken {event}")
+    message = f"Observer RaisingObserver, {event}: ValueError: broken {event}"
+    assert (runner.failure.component, runner.failure.message) == ("Runner", message)
     assert "Traceback" in runner.failure.traceback_text
     assert caplog.text.count("Runner failed") == 1
     assert broken.num_calls[event] == broken.num_calls["on_stop"] == 1
@@ -222,7 +225,7 @@ def test_an_observer_that_exits_fails_the_run_like_one_that_raises(make_runner):
     """With status 0 a run that has not done what it was asked to would end well."""
     runner = make_runner(others=[RaisingObserver("on_start", SystemExit(0))])
     runner.start()
-    assert runner.failure.message == "SystemExit: 0"
+    assert runner.failure.message == "Observer RaisingObserver, on_start: SystemExit: 0"
 
 
 def test_what_a_message_handler_raises_fails_the_run_once_and_others_get_the_message(runner, caplog):
@@ -235,7 +238,7 @@ def test_what_a_message_handler_raises_fails_the_run_once_and_others_get_the_mes
     runner.handle_reports([TargetReached(0), TargetReached(0)])
     runner.finish()
     assert len(seen) == 2
-    assert runner.failure.message == "ValueError: broken handler"
+    assert re.fullmatch(r"Message handler .*fail, TargetReached: ValueError: broken handler", runner.failure.message)
     assert caplog.text.count("Runner failed") == 1
 
 

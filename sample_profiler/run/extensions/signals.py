@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from sample_profiler.component_id import EVALUATOR, LEARNER, ROLLOUT_WORKER, RUNNER, ComponentId
 from sample_profiler.components.messages import (
@@ -22,6 +22,7 @@ from sample_profiler.components.messages import (
     TrainingStep,
     WeightsPublished,
 )
+from sample_profiler.run.listeners import takes_arguments
 from sample_profiler.run.records.statistics import RunStatus
 
 __all__ = ["HasSignals", "Signal", "Signals", "Switchboard"]
@@ -72,7 +73,7 @@ class Signal(Generic[Payload]):
             slot: called with the payload alone.
 
         Raises:
-            TypeError: it cannot be called.
+            TypeError: it cannot be called with a payload.
             ValueError: the sender has no such signal, the slot is of a component that the run does not have, or the
                 components have started: connect in `on_connect_components`.
         """
@@ -106,6 +107,11 @@ class Signals:
         self.summaries = Signal("summaries", RunStatus, sender, connect)
         self.stopping = Signal("stopping", Stopping, sender, connect)
         self.stopped = Signal("stopped", Stopped, sender, connect)
+
+    if not TYPE_CHECKING:  # a type checker finds by itself what does not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"there is no signal {name!r}; there are {', '.join(vars(self))}")
 
 
 class Switchboard:
@@ -152,7 +158,7 @@ class Switchboard:
                 call(payload)
 
     def _connect(self, signal: Signal[Any], slot: Slot) -> None:
-        if not callable(slot):
+        if not takes_arguments(slot, 1):
             raise TypeError(f"the slot of {signal.name} is {slot!r:.200}: give a function(payload), or a bound method")
         if not self.is_open:
             raise ValueError(

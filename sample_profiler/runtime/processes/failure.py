@@ -65,18 +65,19 @@ class Failure:
     is_hang: bool = False
 
     @classmethod
-    def from_exception(cls, component: str, error: BaseException) -> Failure:
-        """Describe `error`, which `component` raised.
+    def from_exception(cls, component: str, error: BaseException, part: str = "") -> Failure:
+        """Describe `error`, which `component` raised, or a part of it that has a name.
 
         Errors of our own need no traceback, their message says it all; what raised in foreign code before does. Where
         memory is used up it does not matter who wanted the last of it. Where it hangs has been told already.
         """
+        begin = part and f"{part}: "
         if isinstance(error, HangError):
-            return cls(component, str(error) or "it hangs", "", is_hang=True)
+            return cls(component, begin + (str(error) or "it hangs"), "", is_hang=True)
         try:
-            message = f"{type(error).__name__}: {error}"
+            message = f"{begin}{type(error).__name__}: {error}"
         except Exception:  # whoever wrote the exception made a mistake in its __str__
-            message = type(error).__name__
+            message = begin + type(error).__name__
         lacks_memory = any(map(is_out_of_machine_memory, _causes_of(error)))
         if lacks_memory or is_out_of_memory(error):
             message = _describe_lack_of_memory(message, _find_cure(component, error))

@@ -68,6 +68,16 @@ def test_what_nobody_is_connected_to_is_not_asked_for(run, told):
         ),
         (lambda run: run.component("Mine").summaries.connect(hear), ValueError, "no signal summaries; it has "),
         (lambda run: run.signals.summaries.connect("hear"), TypeError, "the slot of summaries is 'hear': give a"),
+        (
+            lambda run: run.signals.stopped.connect(lambda: None),
+            TypeError,
+            r"the slot of stopped is .* function\(payload",
+        ),
+        (
+            lambda run: run.signals.episode_finished,
+            AttributeError,
+            "no signal 'episode_finished'; there are started, epi",
+        ),
     ],
 )
 def test_what_cannot_be_connected_is_named(run, connect, error, message):
