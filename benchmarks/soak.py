@@ -57,6 +57,7 @@ _MOST_SETTLING = 0.5  # of the time
 _PART = 1 / 6
 _SPARE_S = 120.0  # for starting, and for ending
 _MOST_OUTPUT = 3000
+_NO_END = 10**12
 _SHORT = 0.9  # of the time that was asked for
 _MOST_MB_PER_MINUTE = 1.0
 _MOST_CHANGE = 0.05  # of throughput
@@ -304,6 +305,7 @@ def make_soak(
         soak = Soak([], 0)
         if isinstance(learned, Path):
             shutil.copytree(learned, folder / "run")
+            command.append(f"--train_for_env_steps={_NO_END}")  # the run had an end of its own
         elif learned:
             soak = learn(command, folder, learned * 60)
         if soak.status == 0:
