@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 
 __all__ = ["History"]
@@ -26,22 +27,31 @@ class History:
 
     def points(self) -> dict[str, list[tuple[float, float]]]:
         """Return pairs of seconds and value, by figure."""
-        return {name: series.points for name, series in self._series.items()}
+        return {name: series.points() for name, series in self._series.items()}
 
 
 class _Series:
-    """The points of one figure: every so many-th of its values, and the latest one."""
+    """The points of one figure: every so many-th of its values, and the latest one.
+
+    Kept as arrays: as pairs they take seven times the memory, and each holds on to a page of what comes and goes.
+    """
 
     def __init__(self) -> None:
-        self.points: list[tuple[float, float]] = []
+        self._times_s = array("d")
+        self._values = array("d")
         self._spacing = 1
-        self._num_values = 0
+        self._num_added = 0
+
+    def points(self) -> list[tuple[float, float]]:
+        return list(zip(self._times_s, self._values, strict=True))
 
     def add(self, time_s: float, value: float) -> None:
-        if self._num_values and (self._num_values - 1) % self._spacing:
-            self.points.pop()  # it was there as the latest
-        self.points.append((time_s, value))
-        self._num_values += 1
-        if len(self.points) > _MOST_POINTS:
-            del self.points[1::2]
+        if self._num_added and (self._num_added - 1) % self._spacing:  # the one before was there as the latest
+            self._times_s[-1], self._values[-1] = time_s, value
+        else:
+            self._times_s.append(time_s)
+            self._values.append(value)
+        self._num_added += 1
+        if len(self._times_s) > _MOST_POINTS:
+            del self._times_s[1::2], self._values[1::2]
             self._spacing *= 2
