@@ -18,13 +18,8 @@ from sample_profiler.components.messages import MESSAGE_TYPES
 from sample_profiler.errors import ComponentLostError, RunEndedError
 from sample_profiler.profiling import Timing
 from sample_profiler.repeated_warnings import is_logged
-from sample_profiler.run.listeners import (
-    HandlerListener,
-    Listener,
-    ObserverListener,
-    SlotListener,
-    takes_arguments,
-)
+from sample_profiler.run.extensions.signals import takes_arguments
+from sample_profiler.run.listeners import HandlerListener, Listener, ObserverListener, SlotListener
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.runtime.processes.failure import HangError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.vocabulary import MESSAGE_HANDLERS, OBSERVERS, SLOTS, WAIT
 
-__all__ = ["HandlerListener", "Listener", "ObserverListener", "SlotListener", "takes_arguments"]
+__all__ = ["HandlerListener", "Listener", "ObserverListener", "SlotListener"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,19 +25,6 @@ _WINDOW_S = 5.0  # of the Runner's time, at least, that a listener is judged by
 _MUCH = 0.1  # of it
 
 Call = Callable[[], None]
-
-
-def takes_arguments(function: object, number: int) -> bool:
-    """Tell whether something can be called with so many positional arguments, as far as that can be seen."""
-    if not callable(function):
-        return False
-    try:
-        inspect.signature(function).bind(*range(number))
-    except TypeError:
-        return False
-    except ValueError:  # of some functions in C nothing is known
-        return True
-    return True
 
 
 class _CallTimes:

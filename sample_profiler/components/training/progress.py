@@ -7,7 +7,7 @@ import copy
 import logging
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,12 +50,13 @@ class RunCourse(Protocol):
 
 @dataclass(frozen=True)
 class _Best:
-    """The best policy so far, as it was when that was found."""
+    """The best policy so far, as it was when that was found: a copy, or still what is trained."""
 
     state: dict[str, Any]
     num_steps: int
     num_frames: int
     metric: float
+    is_copy: bool = False
 
 
 class TrainingProgress:
@@ -150,6 +151,7 @@ class TrainingProgress:
         """Look whether the policy is the best so far, where that is not done by the clock."""
         if self._looks_after_datasets and not self._options.benchmark:
             self._look_for_best()
+            self._keep_best()
 
     def save(self) -> None:
         """Save the best policy, if it is not yet, and the latest checkpoint, unless it would tell nothing new.
@@ -301,9 +303,10 @@ class TrainingProgress:
             self._look_for_best()
         with _going_on(f"in {self._options.save_best_every_sec:g} s"):
             self.save_best()
+        self._keep_best()
 
     def _look_for_best(self) -> None:
-        """Keep a copy of the policy for `save_best` if the metric is better than ever."""
+        """Have the policy saved by `save_best` if the metric is better than ever."""
         course = self._course if self._looks_after_datasets else None
         metric = course.metric() if course else float(self._counters.metric[self._policy])
         best = self._best_metric if self._unwritten_best is None else self._unwritten_best.metric
@@ -312,8 +315,18 @@ class TrainingProgress:
         with self._saving():
             if not self._is_sound():
                 return
-            state = copy.deepcopy(self._state()) | {"best_metric": metric}  # training goes on in the tensors themselves
+            state = self._state() | {"best_metric": metric}
         self._unwritten_best = _Best(state, self._trainer.num_steps, self.frames, metric)
+
+    def _keep_best(self) -> None:
+        """Copy what is to be saved and is not yet: training goes on in the tensors themselves.
+
+        Where it is saved at once, as nearly always, nothing is copied.
+        """
+        best = self._unwritten_best
+        if best is not None and not best.is_copy:
+            with self._saving():
+                self._unwritten_best = replace(best, state=copy.deepcopy(best.state), is_copy=True)
 
 
 def _is_untrained(state: dict[str, Any]) -> bool:

@@ -7,6 +7,7 @@ wants them.
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -22,10 +23,9 @@ from sample_profiler.components.messages import (
     TrainingStep,
     WeightsPublished,
 )
-from sample_profiler.run.listeners import takes_arguments
 from sample_profiler.run.records.statistics import RunStatus
 
-__all__ = ["HasSignals", "Signal", "Signals", "Switchboard"]
+__all__ = ["HasSignals", "Signal", "Signals", "Switchboard", "takes_arguments"]
 
 Payload = TypeVar("Payload")
 Slot = Callable[[Any], None]
@@ -36,6 +36,19 @@ _OF_KIND = {
     LEARNER: ("training_step", "weights_published", "checkpoint_saved"),
     ROLLOUT_WORKER: ("episodes_finished",),
 }
+
+
+def takes_arguments(function: object, number: int) -> bool:
+    """Tell whether something can be called with so many positional arguments, as far as that can be seen."""
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(*range(number))
+    except TypeError:
+        return False
+    except ValueError:  # of some functions in C nothing is known
+        return True
+    return True
 
 
 class Signal(Generic[Payload]):
