@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -38,10 +37,11 @@ from typing import Any
 import psutil
 
 from benchmarks.measuring.machine_speed import FixedWork
-from benchmarks.measuring.old_and_new import NUM_PAIRS, Turns, read_frames, take_turns, turns_s
+from benchmarks.measuring.old_and_new import NUM_PAIRS, Turns, copy_checkpoints, read_frames, take_turns, turns_s
 from benchmarks.measuring.peer_runs import RESULTS, measure_memory
 from benchmarks.measuring.statistic import ratio_interval
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines
+from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine.machine import Machine
 
 TASKS = {
@@ -57,7 +57,6 @@ _MOST_SETTLING = 0.5  # of the time
 _PART = 1 / 6
 _SPARE_S = 120.0  # for starting, and for ending
 _MOST_OUTPUT = 3000
-_NO_END = 10**12
 _SHORT = 0.9  # of the time that was asked for
 _MOST_MB_PER_MINUTE = 1.0
 _MOST_CHANGE = 0.05  # of throughput
@@ -287,7 +286,7 @@ def make_soak(
     Args:
         task: one of `TASKS`.
         minutes: for which it is looked at.
-        learned: minutes that it learns before, or the folder of a run that has, of which a copy goes on.
+        learned: minutes that it learns before, or the folder of a run that has, from whose checkpoints it goes on.
         num_pairs: of turns in the end; 0: none.
         path: of the file that keeps it.
         flags: further ones of the run.
@@ -304,8 +303,7 @@ def make_soak(
         command = [sys.executable, "-m", *TASKS[task], *flags]
         soak = Soak([], 0)
         if isinstance(learned, Path):
-            shutil.copytree(learned, folder / "run")
-            command.append(f"--train_for_env_steps={_NO_END}")  # the run had an end of its own
+            copy_checkpoints(learned, folder / "run")
         elif learned:
             soak = learn(command, folder, learned * 60)
         if soak.status == 0:
@@ -315,7 +313,10 @@ def make_soak(
 
 
 def _describe_learned(learned: float | Path) -> str:
-    return f"what {learned.name} has learned" if isinstance(learned, Path) else f"{learned:g} minutes of learning"
+    if not isinstance(learned, Path):
+        return f"{learned:g} minutes of learning"
+    names = [path.stem for folder in RunFolder(learned).all_checkpoints() for path in folder.glob("checkpoint_*.pth")]
+    return f"{', '.join(sorted(names))} of {learned.resolve().name}"
 
 
 def _learned_of(line: Mapping[str, Any]) -> str:
@@ -367,7 +368,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="minutes that a policy has learned before, so that its speed is level",
     )
     parser.add_argument(
-        "--learned_run", type=Path, help="folder of a run of the one task that has learned: a copy of it goes on"
+        "--learned_run",
+        type=Path,
+        help="folder of a run of the one task that has learned: its checkpoints are gone on from",
     )
     parser.add_argument(
         "--pairs", type=int, default=NUM_PAIRS, help="turns that the run and a new one take in the end; 0: none"
@@ -381,9 +384,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.learned_run is not None and len(options.tasks) > 1:
         parser.error("--learned_run is of one task: say which with --tasks")
     learned = options.learned if options.learned_run is None else options.learned_run
+    if isinstance(learned, Path) and not RunFolder(learned).all_checkpoints():
+        parser.error(f"{learned} is no folder of a run: there are no checkpoints in it")
     ends = []
     for task in options.tasks:
-        kind, flags = ("-fifo", ["--transport=fifo"]) if options.transport == "fifo" else ("", [])
+        kind, flags = "-fifo" if options.transport == "fifo" else "", [f"--transport={options.transport}"]
         path = options.output / f"soak-{task}{kind}.jsonl"
         end = find_end(path, options.minutes, learned)
         if end is None or (options.again and end["problems"]):

@@ -67,11 +67,9 @@ def take_turns(
         RuntimeError: one of them does not train.
     """
     turns, folder = Turns(), train_dir / run_folder.name
-    folder.mkdir(parents=True)
     signal_tree(old, signal.SIGSTOP)
     try:
-        for checkpoints in RunFolder(run_folder).all_checkpoints():
-            shutil.copytree(checkpoints, folder / checkpoints.name)
+        copy_checkpoints(run_folder, folder)
         flags = (f"--train_dir={train_dir}", f"--experiment={folder.name}")
         new = psutil.Popen([*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -89,6 +87,13 @@ def take_turns(
     finally:
         signal_tree(old, signal.SIGCONT)
     return turns
+
+
+def copy_checkpoints(run_folder: Path, folder: Path) -> None:
+    """Have the run of another folder, which is made, go on from what a run has learned."""
+    folder.mkdir(parents=True)
+    for checkpoints in RunFolder(run_folder).all_checkpoints():
+        shutil.copytree(checkpoints, folder / checkpoints.name)
 
 
 def read_rate(run_folder: Path, seconds: float) -> float:

@@ -155,7 +155,7 @@ class Runner(AsksComponents, HasSignals):
 
     @property
     def has_failed_itself(self) -> bool:
-        """Whether the run failed because of what an observer, a message handler or a slot has raised."""
+        """Whether no component is to blame: an observer, a message handler or a slot has raised, or hangs."""
         return self.failure is not None and self.failure.component == self.name
 
     def connect_components(self) -> None:

@@ -210,15 +210,30 @@ def test_a_soak_goes_on_with_what_was_learned_for_some_minutes(soaked, monkeypat
 
 
 def test_a_soak_goes_on_with_a_copy_of_a_run_that_has_learned(soaked, monkeypatch, tmp_path, capsys):
-    (tmp_path / "learned").mkdir()
-    (tmp_path / "learned" / "config.json").write_text("{}")
-    flag, there, end = f"--learned_run={tmp_path / 'learned'}", [], Soak([], 0)
-    monkeypatch.setattr(soak, "watch", lambda command, folder, *_: there.extend((folder / "run").iterdir()) or end)
+    checkpoint = tmp_path / "learned" / "checkpoint_p0" / "checkpoint_000000001_8.pth"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    (tmp_path / "learned" / "config.json").touch()  # of that run, with an end of its own
+    flag, seen = f"--learned_run={tmp_path / 'learned'}", []
+
+    def watch(command, folder, *_):
+        seen.append((command, sorted(path.name for path in (folder / "run").rglob("*"))))
+        return Soak([], 0)
+
+    monkeypatch.setattr(soak, "watch", watch)
+    monkeypatch.setattr(soak, "learn", lambda *_: pytest.fail("it has learned"))
+    for _ in range(2):
+        assert main(["--tasks=cartpole", flag, f"--output={tmp_path}"]) == 1, "nothing was seen of it"
+    ((command, files),) = seen
+    assert files == ["checkpoint_000000001_8.pth", "checkpoint_p0"]
+    assert not [word for word in command if "frames" in word or "env_steps" in word]
+    assert "cartpole, 60 minutes after checkpoint_000000001_8 of learned, " in capsys.readouterr().out
+    checkpoint.rename(checkpoint.with_name("checkpoint_000000002_16.pth"))
     main(["--tasks=cartpole", flag, f"--output={tmp_path}"])
-    assert [path.name for path in there] == ["config.json"] and (tmp_path / "learned" / "config.json").exists()
-    assert "cartpole, 60 minutes after what learned has learned, " in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main([flag, f"--output={tmp_path}"])
+    assert len(seen) == 2, "one that has learned more is another one"
+    for wrong in ([flag], ["--tasks=cartpole", "--learned_run=nowhere"]):
+        with pytest.raises(SystemExit):
+            main([*wrong, f"--output={tmp_path}"])
 
 
 def test_where_nothing_could_be_learned_there_is_no_soak(soaked, monkeypatch, tmp_path):

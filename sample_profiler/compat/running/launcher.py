@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Experiment", "ParamGenerator", "ParamGrid", "ParamList", "RunDescription", "seeds"]
+__all__ = ["ALGO_VERSION", "Experiment", "ParamGenerator", "ParamGrid", "ParamList", "RunDescription", "seeds"]
 
 Params = dict[str, Any]
+
+ALGO_VERSION = 83
+"""The number by which scripts of Sample Factory name their runs: that of its 2.1.1."""
 
 
 def seeds(num_seeds: int) -> list[int]:

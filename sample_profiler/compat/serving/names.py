@@ -19,6 +19,7 @@ SERVED: dict[str, dict[str, str]] = {
     },
     "algo.sampling.non_batched_sampling": {"compat.running.absent": "NonBatchedVectorEnvRunner"},
     "algo.sampling.sampler": {"compat.running.absent": "SerialSampler"},
+    "algo.sampling.simplified_sampling_api": {"compat.running.sampling": "SyncSamplingAPI"},  # until 2.1.1
     "algo.sampling.sync_sampling_api": {"compat.running.sampling": "SyncSamplingAPI"},
     "algo.utils.action_distributions": {
         "compat.networks.distributions": "argmax_actions calc_num_action_parameters calc_num_actions "
@@ -43,6 +44,7 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.environments.agents": "is_multiagent_env=is_multiagent",
         "compat.environments.batched": "BatchedVecEnv NonBatchedVecEnv make_env_func_batched make_env_func_non_batched",
     },
+    "algo.utils.multiprocessing_utils": {"compat.helpers.processes": "get_lock get_mp_ctx get_mp_lock"},
     "algo.utils.rl_utils": {
         "compat.helpers.rollouts": "make_dones num_agents_per_worker samples_per_trajectory total_num_agents "
         "total_num_envs trajectories_per_minibatch trajectories_per_training_iteration",
@@ -141,6 +143,7 @@ SERVED: dict[str, dict[str, str]] = {
     "model.utils": {"compat.networks.parts": "he_normal_init orthogonal_init"},
     "pbt.population_based_training": {"compat.running.absent": "PopulationBasedTraining"},
     "train": {"compat.running.training": "make_runner run_rl"},
+    "utils.algo_version": {"compat.running.launcher": "ALGO_VERSION"},
     "utils.attr_dict": {"compat.settings.attributes": "AttrDict"},
     "utils.decay": {"compat.helpers.arithmetic": "LinearDecay"},
     "utils.dicts": {

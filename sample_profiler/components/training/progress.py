@@ -50,7 +50,7 @@ class RunCourse(Protocol):
 
 @dataclass(frozen=True)
 class _Best:
-    """The best policy so far, as it was when that was found: a copy, or still what is trained."""
+    """The best policy so far, as it was when that was found: a copy or, until training goes on, what is trained."""
 
     state: dict[str, Any]
     num_steps: int
@@ -301,12 +301,14 @@ class TrainingProgress:
     def _save_best_if_possible(self) -> None:
         if not self._looks_after_datasets:
             self._look_for_best()
-        with _going_on(f"in {self._options.save_best_every_sec:g} s"):
-            self.save_best()
-        self._keep_best()
+        try:
+            with _going_on(f"in {self._options.save_best_every_sec:g} s"):
+                self.save_best()
+        finally:
+            self._keep_best()
 
     def _look_for_best(self) -> None:
-        """Have the policy saved by `save_best` if the metric is better than ever."""
+        """Note the policy for `save_best` if the metric is better than ever."""
         course = self._course if self._looks_after_datasets else None
         metric = course.metric() if course else float(self._counters.metric[self._policy])
         best = self._best_metric if self._unwritten_best is None else self._unwritten_best.metric

@@ -38,16 +38,21 @@ _OF_KIND = {
 }
 
 
-def takes_arguments(function: object, number: int) -> bool:
+def takes_arguments(function: object, num_arguments: int) -> bool:
     """Tell whether something can be called with so many positional arguments, as far as that can be seen."""
     if not callable(function):
         return False
     try:
-        inspect.signature(function).bind(*range(number))
+        # Not of what it wraps: a decorator may add arguments of its own.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (
+        Exception
+    ):  # of some functions in C nothing is known, and annotations may be evaluated here and raise anything
+        return True
+    try:
+        signature.bind(*range(num_arguments))
     except TypeError:
         return False
-    except ValueError:  # of some functions in C nothing is known
-        return True
     return True
 
 
@@ -124,7 +129,7 @@ class Signals:
     if not TYPE_CHECKING:  # a type checker finds by itself what does not exist
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(f"there is no signal {name!r}; there are {', '.join(vars(self))}")
+            raise AttributeError(f"there is no signal {name!r}; there are {', '.join(vars(self))}", name=name, obj=self)
 
 
 class Switchboard:

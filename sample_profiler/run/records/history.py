@@ -25,6 +25,10 @@ class History:
         for name, value in figures.items():
             self._series.setdefault(name, _Series()).add(round(time_s, 1), float(f"{value:.{_DIGITS}g}"))
 
+    def latest(self, name: str) -> float | None:
+        """Return the latest value of a figure; None: there is none."""
+        return self._series[name].latest if name in self._series else None
+
     def points(self) -> dict[str, list[tuple[float, float]]]:
         """Return pairs of seconds and value, by figure."""
         return {name: series.points() for name, series in self._series.items()}
@@ -41,6 +45,10 @@ class _Series:
         self._values = array("d")
         self._spacing = 1
         self._num_added = 0
+
+    @property
+    def latest(self) -> float:
+        return self._values[-1]
 
     def points(self) -> list[tuple[float, float]]:
         return list(zip(self._times_s, self._values, strict=True))

@@ -273,8 +273,7 @@ class RunRecords:
 
     def latest(self, figure: str) -> float | None:
         """Return the last point of a figure over time; None: there is none."""
-        points = self._history.points().get(figure)
-        return points[-1][1] if points else None
+        return self._history.latest(figure)
 
     def note(self, figures: Mapping[str, float]) -> None:
         """Keep figures of this moment, by name, for the course of the run in its report."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import math
 import time
@@ -342,6 +343,41 @@ def timers_of(run):
 
 
 SAVES_ALL = ("--save_every_sec=9", "--save_milestones_sec=8", "--save_best_every_sec=7", "--save_best_after=0")
+
+
+def tensors_in(state):
+    if isinstance(state, torch.Tensor):
+        return [state]
+    values = state.values() if isinstance(state, dict) else state if isinstance(state, list | tuple) else ()
+    return [tensor for value in values for tensor in tensors_in(value)]
+
+
+def test_the_best_is_written_as_it_was_also_after_a_try_that_failed(make_learner, full_disk):
+    run = make_learner(*SAVES_ALL).start()
+    run.hand_over(0, 1)
+    run.counters.metric[0] = 5.0
+    trained = run.learner._trainer.state_dict
+    at_its_moment = copy.deepcopy(trained())
+    full_disk["is_full"] = True
+    timers_of(run)[7]()
+    full_disk["is_full"] = False
+    run.hand_over(2, 3)
+    run.learner.progress.save_best()
+    saved = load_best(run)
+    for part in ("model", "optimizer"):
+        torch.testing.assert_close(tensors_in(saved[part]), tensors_in(at_its_moment[part]), rtol=0, atol=0)
+    assert any(
+        not torch.equal(*pair) for pair in zip(tensors_in(saved["model"]), tensors_in(trained()["model"]), strict=True)
+    )
+
+
+def test_a_best_that_is_written_at_once_is_not_copied(make_learner, monkeypatch):
+    run = make_learner(*SAVES_ALL).start()
+    run.hand_over(0, 1)
+    run.counters.metric[0] = 5.0
+    monkeypatch.setattr(copy, "deepcopy", lambda _: pytest.fail("copied"))
+    timers_of(run)[7]()
+    assert run.checkpoints("best") == ["best_000000001_8_reward_5.000.pth"]
 
 
 def test_weights_that_a_step_has_spoiled_are_not_saved(make_learner, caplog):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import functools
+from unittest.mock import Mock
+
 import pytest
 
 from sample_profiler.components.messages import EpisodesFinished, Started, TrainingStep
-from sample_profiler.run.extensions.signals import HasSignals, Switchboard
+from sample_profiler.run.extensions.signals import HasSignals, Switchboard, takes_arguments
 
 
 @pytest.fixture
@@ -83,6 +87,47 @@ def test_what_nobody_is_connected_to_is_not_asked_for(run, told):
 def test_what_cannot_be_connected_is_named(run, connect, error, message):
     with pytest.raises(error, match=message):
         connect(run)
+
+
+def injecting(slot):
+    @functools.wraps(slot)
+    def wrapper(payload):
+        slot(payload, "more")
+
+    return wrapper
+
+
+@injecting
+def take_two(payload, more):
+    """Would not take a payload alone."""
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        take_two,
+        functools.partial(lambda more, payload: None, 1),
+        [].append,
+        collections.deque().append,
+        print,
+        Mock(),
+        Mock(spec=hear),
+        lambda *payloads: None,
+        lambda payload, *, more=1: None,
+        type("Note", (), {"__init__": lambda self, payload: None}),
+    ],
+)
+def test_what_takes_a_payload_can_be_connected(run, slot):
+    run.signals.stopped.connect(slot)
+    assert takes_arguments(slot, 1)
+
+
+def test_annotations_are_the_business_of_who_wrote_them():
+    def hear_later(payload):
+        pass
+
+    hear_later.__signature__ = "none"  # which inspect does not take
+    assert takes_arguments(hear_later, 1)
 
 
 def test_slots_are_connected_before_components_start(run):

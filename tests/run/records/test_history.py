@@ -16,6 +16,7 @@ def test_points_are_by_figure_and_figures_may_come_late():
         "fps": [(1.0, 10.0), (2.0, 1234570.0)],
         "episode_return_policy_0": [(2.0, -0.000123457)],
     }
+    assert (history.latest("fps"), history.latest("nothing")) == (1234570.0, None)
 
 
 def test_points_of_a_long_run_are_evenly_apart_and_the_latest_is_among_them(monkeypatch):

@@ -10,7 +10,12 @@ import torch
 from sample_profiler.errors import ConfigError, EnvError
 from sample_profiler.runtime.machine.memory_limits import MemoryLimit, ProcessMemory
 from sample_profiler.runtime.processes import failure as failure_module
-from sample_profiler.runtime.processes.failure import Failure, FailureLog
+from sample_profiler.runtime.processes.failure import Failure, FailureLog, HangError
+
+
+class BrokenError(Exception):
+    def __str__(self):
+        raise ValueError
 
 
 def failure_of(action):
@@ -96,10 +101,6 @@ def test_memory_is_told_with_the_limit_of_the_process(monkeypatch):
 
 
 def test_an_exception_that_cannot_be_printed_is_told_by_its_type():
-    class BrokenError(Exception):
-        def __str__(self):
-            raise ValueError
-
     assert Failure.from_exception("Learner_0", BrokenError()).message == "BrokenError"
 
 
@@ -122,3 +123,16 @@ def test_failures_without_a_traceback_do_not_refer_to_one(caplog):
     for _ in range(2):
         log.write(Failure("RolloutWorker_w0", "its process was killed", ""))
     assert caplog.messages == ["RolloutWorker_w0 failed: its process was killed"] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("broken"), "Slot note, stopped: ValueError: broken"),
+        (HangError(), "Slot note, stopped: it hangs"),
+        (BrokenError(), "Slot note, stopped: BrokenError"),
+        (MemoryError(), "Slot note, stopped: MemoryError: there is not enough memory"),
+    ],
+)
+def test_a_part_of_a_component_is_named(error, message):
+    assert Failure.from_exception("Runner", error, "Slot note, stopped").message.startswith(message)
