@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
 from gymnasium import wrappers
 
-__all__ = ["made_with_plugins", "supply_older_names"]
+__all__ = ["supply_older_names"]
 
 _NEW_NAMES = {
     "AutoResetWrapper": "Autoreset",
@@ -36,7 +36,8 @@ class _FrameStack(wrappers.FrameStackObservation):
 
 
 def supply_older_names() -> None:
-    """Have wrappers, and the modules that they were in, found under the names that they had."""
+    """Have wrappers, and the modules that they were in, found under the names that they had, and all games be known."""
+    gymnasium.make = _make
     for old, new in _NEW_NAMES.items():
         if old not in vars(wrappers):
             setattr(wrappers, old, getattr(wrappers, new))
@@ -47,18 +48,17 @@ def supply_older_names() -> None:
             sys.modules[f"{wrappers.__name__}.{module}"] = wrappers
 
 
-def made_with_plugins(make: Callable[[], Any]) -> Any:
-    """Make an environment; once more, with all games registered, if Gymnasium does not know one.
+_make_known = gymnasium.make
 
-    Args:
-        make: Makes it.
-    """
+
+@functools.wraps(_make_known)
+def _make(*args: Any, **kwargs: Any) -> Any:
     try:
-        return make()
+        return _make_known(*args, **kwargs)
     except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound):
         found = [importlib.import_module(name) for name in _PLUGINS if find_spec(name) is not None]
         if not found:
             raise
         for module in found:
             gymnasium.register_envs(module)
-        return make()
+        return _make_known(*args, **kwargs)

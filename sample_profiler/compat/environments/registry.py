@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import gymnasium
 
 from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents, is_multiagent
 from sample_profiler.compat.environments.older_gym import as_gymnasium
-from sample_profiler.compat.environments.older_gymnasium import made_with_plugins, supply_older_names
+from sample_profiler.compat.environments.older_gymnasium import supply_older_names
 from sample_profiler.compat.environments.wrappers import EpisodeCounterWrapper
 from sample_profiler.compat.serving.place import come_first
 from sample_profiler.compat.settings.attributes import AttrDict
@@ -101,7 +100,7 @@ class _EnvMaker:
 
 def _made(make: CreateEnv, full_env_name: str, cfg: Any, env_config: Any, render_mode: str | None) -> Any:
     """Return what a function makes, of Gymnasium; with `episode_counter` its episodes are numbered."""
-    env = as_gymnasium(made_with_plugins(partial(make, full_env_name, cfg, env_config, render_mode)))
+    env = as_gymnasium(make(full_env_name, cfg, env_config, render_mode))
     is_counted = getattr(cfg, "episode_counter", False) and isinstance(env, gymnasium.Env) and not is_multiagent(env)
     return EpisodeCounterWrapper(env) if is_counted else env
 
