@@ -1,37 +1,10 @@
-"""Owns how a script starts processes of its own, and which cores they run on. Imports no PyTorch."""
+"""Owns which cores processes of a script run on. Imports no PyTorch."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from contextlib import nullcontext
-from multiprocessing.context import BaseContext
-from typing import Any
 
-__all__ = ["cores_for_worker_process", "get_lock", "get_mp_ctx", "get_mp_lock", "set_process_cpu_affinity"]
-
-
-def get_mp_ctx(serial: bool) -> BaseContext | None:
-    """Return what starts processes anew, as those of a run are started; None: there are none."""
-    return None if serial else multiprocessing.get_context("spawn")
-
-
-def get_mp_lock(mp_ctx: BaseContext | None = None) -> Any:
-    """Return a new lock for processes of a context; None: of the default one."""
-    return (mp_ctx or multiprocessing.get_context()).Lock()
-
-
-def get_lock(serial: bool = False, mp_ctx: BaseContext | None = None) -> Any:
-    """Return a new lock for processes of a context or, where there is but one, what can be taken again and again."""
-    return _NoLock() if serial else get_mp_lock(mp_ctx)
-
-
-class _NoLock(nullcontext[None]):
-    def acquire(self, *_: Any, **__: Any) -> bool:
-        return True
-
-    def release(self) -> None:
-        pass
+__all__ = ["cores_for_worker_process", "set_process_cpu_affinity"]
 
 
 def cores_for_worker_process(worker_idx: int, num_workers: int, cpu_count: int) -> list[int] | None:

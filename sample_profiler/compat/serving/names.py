@@ -44,7 +44,6 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.environments.agents": "is_multiagent_env=is_multiagent",
         "compat.environments.batched": "BatchedVecEnv NonBatchedVecEnv make_env_func_batched make_env_func_non_batched",
     },
-    "algo.utils.multiprocessing_utils": {"compat.helpers.processes": "get_lock get_mp_ctx get_mp_lock"},
     "algo.utils.rl_utils": {
         "compat.helpers.rollouts": "make_dones num_agents_per_worker samples_per_trajectory total_num_agents "
         "total_num_envs trajectories_per_minibatch trajectories_per_training_iteration",

@@ -119,7 +119,7 @@ def test_whoever_raises_instead_of_adding_figures_is_told_of_the_end_alone_and_t
     status, *_, summaries = runner.timers()
     summaries.callback()
     take_turn(runner)
-    assert runner.failure.message == "ValueError: broken figures"
+    assert runner.failure.message == "Observer Mine, extra_summaries: ValueError: broken figures"
     counters.trained_frames[:] = (1280, 960)
     status.callback()
     runner.finish()

@@ -1,25 +1,6 @@
 import os
-import pickle
 
-from sample_profiler.compat.helpers.processes import (
-    cores_for_worker_process,
-    get_lock,
-    get_mp_ctx,
-    get_mp_lock,
-    set_process_cpu_affinity,
-)
-
-
-def test_locks_are_of_a_context_and_none_is_needed_in_one_process():
-    context = get_mp_ctx(serial=False)
-    assert context.get_start_method() == "spawn" and get_mp_ctx(serial=True) is None
-    for lock in (get_mp_lock(), get_mp_lock(context), get_lock(mp_ctx=context)):
-        with lock:
-            assert not lock.acquire(False)
-    for lock in (get_lock(serial=True), pickle.loads(pickle.dumps(get_lock(serial=True)))):
-        with lock:
-            assert lock.acquire(timeout=20)
-        lock.release()
+from sample_profiler.compat.helpers.processes import cores_for_worker_process, set_process_cpu_affinity
 
 
 def test_processes_have_a_core_each_and_the_rest_share_all_cores():
