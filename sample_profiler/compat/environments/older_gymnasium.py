@@ -35,9 +35,18 @@ class _FrameStack(wrappers.FrameStackObservation):
         super().__init__(env, num_stack)
 
 
+def _attribute_within(wrapper: Any, name: str) -> Any:
+    """Return an attribute of what a wrapper is around, as each wrapper of Gymnasium below 1.0 did by itself."""
+    if name.startswith("_") or "env" not in vars(wrapper):  # or it is being unpickled
+        raise AttributeError(f"{type(wrapper).__name__} has no attribute {name!r}")
+    return getattr(wrapper.env, name)
+
+
 def supply_older_names() -> None:
-    """Have wrappers, and the modules that they were in, found under the names that they had, and all games be known."""
+    """Have wrappers, and their modules, found under the names that they had, and show what they wrap; know all games."""
     gymnasium.make = _make
+    if not hasattr(gymnasium.Wrapper, "__getattr__"):
+        gymnasium.Wrapper.__getattr__ = _attribute_within  # type: ignore[attr-defined]
     for old, new in _NEW_NAMES.items():
         if old not in vars(wrappers):
             setattr(wrappers, old, getattr(wrappers, new))

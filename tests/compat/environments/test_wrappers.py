@@ -1,5 +1,6 @@
 """Wrappers that environments of pictures are built from."""
 
+import copy
 import importlib
 import json
 import subprocess
@@ -145,6 +146,10 @@ def test_older_names():
     assert env.reset()[0].shape == (3, 4)
     with pytest.raises(gymnasium.error.NameNotFound):
         gymnasium.make("CartPohl-v1")
+    assert env.gravity == env.unwrapped.gravity
+    assert copy.deepcopy(env).gravity == env.gravity
+    for name in ("lift", "_lift"):
+        assert not hasattr(env, name)
 
 
 def test_games_that_registered_themselves_are_known():
