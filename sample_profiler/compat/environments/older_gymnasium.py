@@ -43,7 +43,7 @@ def _attribute_within(wrapper: Any, name: str) -> Any:
 
 
 def supply_older_names() -> None:
-    """Have wrappers, and their modules, found under the names that they had, and show what they wrap; know all games."""
+    """Have wrappers, and their modules, found under their old names, and show what they wrap; all games known."""
     gymnasium.make = _make
     if not hasattr(gymnasium.Wrapper, "__getattr__"):
         gymnasium.Wrapper.__getattr__ = _attribute_within  # type: ignore[attr-defined]
