@@ -45,9 +45,7 @@ def takes_arguments(function: object, num_arguments: int) -> bool:
     try:
         # Not of what it wraps: a decorator may add arguments of its own.
         signature = inspect.signature(function, follow_wrapped=False)
-    except (
-        Exception
-    ):  # of some functions in C nothing is known, and annotations may be evaluated here and raise anything
+    except Exception:  # nothing is known of some functions in C, and annotations that are evaluated may raise anything
         return True
     try:
         signature.bind(*range(num_arguments))
