@@ -70,7 +70,8 @@ def gru_layer(
         states: ``[S, H]``, before the first step of each; of the type of the inputs.
         weights: Of the layer; float32 where inputs are bfloat16, too.
         batch_sizes: Number of sequences that have a first, second, … step.
-        packed: The weights once more, for calls without gradients; of the type of the inputs.
+        packed: The weights once more, for calls without gradients; of the type of the inputs. None: they are packed
+            here where there is more than one step.
 
     Returns:
         States after each step, ``[P, H]``.
@@ -78,7 +79,14 @@ def gru_layer(
     if torch.is_grad_enabled():
         outputs: Tensor = _GruLayer.apply(inputs, states, *weights, batch_sizes)  # type: ignore[no-untyped-call]
         return outputs
-    return _go(inputs, states, weights.to(inputs.dtype), batch_sizes, packed).outputs
+    weights = weights.to(inputs.dtype)
+    if packed is None and len(batch_sizes) > 1:
+        packed = _pack_if_possible(weights)
+    return _go(inputs, states, weights, batch_sizes, packed).outputs
+
+
+def _pack_if_possible(weights: GruWeights) -> PackedGruWeights | None:
+    return PackedGruWeights.of(weights) if can_multiply(weights.hidden) else None
 
 
 class _Steps(NamedTuple):
@@ -135,8 +143,7 @@ class _GruLayer(torch.autograd.Function):
     ) -> Tensor:
         given = GruWeights(weight_inputs, weight_hidden, bias_inputs, bias_hidden)
         weights = given.to(inputs.dtype)
-        packed = PackedGruWeights.of(weights) if can_multiply(weights.hidden) else None
-        steps = _go(inputs, states, weights, batch_sizes, packed, keep=True)
+        steps = _go(inputs, states, weights, batch_sizes, _pack_if_possible(weights), keep=True)
         ctx.save_for_backward(inputs, weights.inputs, weights.hidden, *steps)
         ctx.batch_sizes, ctx.dtype = batch_sizes, weight_inputs.dtype
         return steps.outputs

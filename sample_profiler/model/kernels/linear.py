@@ -42,6 +42,9 @@ _ROWS_TO_PACK_FOR = 16
 _SIZES_PER_DOUBLING = 8
 """Numbers of rows with packed weights from a power of two to the next; see :func:`_round_up`."""
 
+_LEAST_ROWS = 8
+"""Fewer rows take as long: it is the weights that have to be read."""
+
 
 def _onednn_dtypes() -> frozenset[torch.dtype]:
     """Return the types that oneDNN multiplies here; bfloat16 only with the instructions for it."""
@@ -111,12 +114,12 @@ def affine(rows: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | N
 
 
 def _round_up(num_rows: int) -> int:
-    """Return the number of rows to multiply instead, at most an eighth more.
+    """Return the number of rows to multiply instead: a multiple of eight, at most an eighth more where they are many.
 
     For each number oneDNN compiles kernels and keeps them, which is most of a MiB for a layer of 512 units. Packed
     rows are as many as there are pieces of episodes, or agents that wait: sooner or later any number there can be.
     """
-    step = max(1, (1 << num_rows.bit_length() - 1) // _SIZES_PER_DOUBLING) if num_rows else 1
+    step = max(_LEAST_ROWS, (1 << num_rows.bit_length() - 1) // _SIZES_PER_DOUBLING) if num_rows else 1
     return -(-num_rows // step) * step
 
 

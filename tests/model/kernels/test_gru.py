@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+from sample_profiler.model.kernels import linear
 from sample_profiler.model.kernels.gru import GruWeights, PackedGruWeights, gru_layer
-from sample_profiler.model.kernels.linear import can_multiply
+from sample_profiler.model.kernels.linear import can_multiply, multiply
 
 pytestmark = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
 
@@ -72,6 +73,22 @@ def test_packed_weights_change_nothing_but_the_order_of_sums(dtype):
         packed = gru_layer(rows, states, weights, [16], PackedGruWeights.of(weights.to(dtype)))
     assert plain.dtype == packed.dtype == dtype
     torch.testing.assert_close(plain, packed, rtol=1e-4, atol=1e-5 if dtype == torch.float32 else 1e-2)
+
+
+@pytest.mark.parametrize("has_gradients", [True, False])
+def test_pieces_of_any_number_are_multiplied_in_few_numbers_of_rows(has_gradients, monkeypatch: pytest.MonkeyPatch):
+    numbers: set[int] = set()
+
+    def note(rows, weight, bias=None):
+        numbers.add(len(rows))
+        return multiply(rows, weight, bias)
+
+    monkeypatch.setattr(linear, "multiply", note)
+    _, weights = make(16, 512)
+    with torch.set_grad_enabled(has_gradients):
+        for num_pieces in range(2, 65):
+            gru_layer(torch.randn(2 * num_pieces, 16), torch.randn(num_pieces, 512), weights, [num_pieces] * 2)
+    assert numbers <= set(range(8, 129, 8))
 
 
 def test_bfloat16_inputs_leave_float32_gradients_of_weights():

@@ -102,9 +102,9 @@ def test_few_numbers_of_rows_are_multiplied_with_packed_weights(monkeypatch: pyt
         product = affine(rows, weight, None, packed)
         assert len(product) == num_rows
         assert relative_error(product[-1:], F.linear(rows[-1:].double(), weight.double())) < 1e-5
-        assert num_rows <= multiplied[-1] <= num_rows * 9 / 8
+        assert num_rows <= multiplied[-1] <= max(num_rows + 7, num_rows * 9 / 8)
     assert len(multiplied) == 255
-    assert len(set(multiplied)) == 47
+    assert len(set(multiplied)) == 24
 
 
 @needs_onednn
