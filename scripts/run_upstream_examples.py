@@ -4,7 +4,7 @@
 
 Each program is trained for a few thousand frames, resumed, and played. Left out is what needs a package that is not
 installed or is not in the checkout's version, and tests of what is inside Sample Factory: its Learner, its shared
-memory, populations.
+memory, populations. One of ViZDoom's opens a window: a machine without a display needs `xvfb-run` before the command.
 Prints a table, and the last lines of what failed. Exit status 1 if anything did.
 """
 
