@@ -3,6 +3,8 @@
 ::
 
     {"format": 1, "version": "1.0.0", "flags": {"rollout": {"value": 32, "origin": "default"}, ...}}
+
+What a part of the options has there beside it, by its method ``beside_flags(config)``, is for programs of its own kind.
 """
 
 from __future__ import annotations
@@ -40,6 +42,9 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
     """
     flags = {name: {"value": value, "origin": config.origin(name)} for name, value in config.values().items()}
     document = {"format": FORMAT, "version": __version__, "flags": flags}
+    for part in config.extra_parts:
+        if callable(beside_flags := getattr(part, "beside_flags", None)):
+            document = {**beside_flags(config), **document}
     with written_whole(path) as partial:
         partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 

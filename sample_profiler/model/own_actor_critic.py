@@ -109,6 +109,24 @@ class OwnActorCritic(PolicyNetwork):
             parameters = parameters.masked_fill(allowed == 0, MASKED_LOGIT)
         return parameters, values
 
+    @torch.no_grad()
+    def summaries(self) -> dict[str, float]:
+        """Return the figures that the user's network has, if it has a method for them.
+
+        Raises:
+            ModelError: It raised, or they are no numbers by name.
+        """
+        summaries = getattr(self.own, "summaries", None)
+        if summaries is None:
+            return {}
+        try:
+            return {str(name): float(value) for name, value in summaries().items()}
+        except Exception as error:
+            raise ModelError(
+                f"summaries() of the registered actor-critic: {type(error).__name__}: {error}; it returns numbers by "
+                "name"
+            ) from error
+
     def action_distribution(self, parameters: Tensor) -> ActionDistribution:
         """Make the distributions of all parts of an action."""
         parts = [

@@ -100,6 +100,10 @@ class PolicyNetwork(nn.Module, ABC):
     def describe(self) -> str:
         """Return, for people, how many parameters there are, and in which parts."""
 
+    def summaries(self) -> dict[str, float]:
+        """Return figures of its own by name, to be charted with those of the Learner; none, unless it is the user's."""
+        return {}
+
     @property
     def can_be_graphed(self) -> bool:
         """Whether each step of inference computes the same, where it did the time before: not decided by the host."""

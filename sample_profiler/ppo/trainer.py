@@ -290,11 +290,15 @@ class Trainer:
         """Return means over the last minibatch that is in the statistics, and learning rate and norm of the gradient.
 
         The norm is that of the latest step, before clipping. Where the rate follows the KL divergence, also the latest
-        that it has followed, of the policy after optimizer steps.
+        that it has followed, of the policy after optimizer steps. A network of the user's own may add figures.
+
+        Raises:
+            ModelError: what it adds are none.
         """
         figures = {**self._last.values, "": self._last_grad_norm}
         *sums, grad_norm = torch.stack([figure.double() for figure in figures.values()]).tolist()
-        means = {f"train/{name}": value / self._last_num_valid for name, value in zip(figures, sums, strict=False)}
+        means = {f"train/{name}": value for name, value in self.model.summaries().items()}
+        means |= {f"train/{name}": value / self._last_num_valid for name, value in zip(figures, sums, strict=False)}
         if self._latest_kl is not None:
             means["train/kl_divergence_after_update"] = self._latest_kl
         return means | {

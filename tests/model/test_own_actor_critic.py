@@ -123,6 +123,19 @@ def test_statistics_of_its_own_layers_do_not_count_what_it_is_checked_with():
     assert network.own.norm.num_batches_tracked == 0
 
 
+def test_its_figures_are_numbers_by_name_or_it_is_told():
+    register(Asymmetric)
+    network = make_network()
+    assert network.summaries() == {}
+    nn.init.constant_(network.own.actor.bias, 3.0)
+    network.own.summaries = lambda: {"bias": network.own.actor.bias.mean(), "two": np.int64(2)}
+    assert network.summaries() == {"bias": 3.0, "two": 2.0}
+    for broken in (lambda: {"many": torch.zeros(3)}, lambda: [1.0], lambda: {}["x"]):
+        network.own.summaries = broken
+        with pytest.raises(ModelError, match=r"^summaries\(\) of the registered actor-critic: .*numbers by name$"):
+            network.summaries()
+
+
 def test_the_actor_does_not_see_what_is_the_critics():
     register(Asymmetric)
     network = make_network()

@@ -298,6 +298,14 @@ def test_a_network_is_tried_out_without_changing_it(weight):
     assert not trainer.passes.makes_usable_numbers(observations, states)
 
 
+def test_figures_of_the_network_are_charted_and_hide_none_of_the_learners(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, trainer = make_data(), make_trainer(make_config())
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
+    usual = trainer.statistics()
+    monkeypatch.setattr(trainer.model, "summaries", lambda: {"mine": 2.0, "grad_norm": -1.0, "value": -1.0})
+    assert trainer.statistics() == usual | {"train/mine": 2.0}
+
+
 @pytest.mark.parametrize("flags", [(), ("--exploration_loss_coeff=0", "--kl_loss_coeff=0.3")])
 def test_a_step_is_the_same_whether_it_is_in_the_statistics_or_not(flags: tuple[str, ...]) -> None:
     data = make_data()

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from sample_profiler.compat.environments.casting import DeclaredTypes
 from sample_profiler.envs.contract import only_number
 from sample_profiler.envs.vector import VectorAgents
 
@@ -34,7 +35,8 @@ def as_agents(env: Any, name: str, *, batched: bool = False) -> Any:
         return env
     if not is_multiagent(env):
         env = env if _takes_seed(env.reset) else _Seedless(env)
-        return _WithNumbers(env) if _discrete_keys(getattr(env, "observation_space", None)) else env
+        types = DeclaredTypes(getattr(env, "observation_space", None))
+        return _AsDeclared(env, types) if types else env
     if num_agents_of(env) == 1:
         return _OnlyAgent(env)
     own = any(isinstance(space, list | tuple) for space in (env.observation_space, env.action_space))
@@ -104,40 +106,32 @@ class _Seedless(Wrapped):
         return self._env.reset()
 
 
-class _WithNumbers(Wrapped):
-    """One agent whose Discrete observations may be arrays of one entry: these become the number in them."""
+class _AsDeclared(Wrapped):
+    """One agent whose observations have the types that its space says.
 
-    def __init__(self, env: Any) -> None:
+    Args:
+        env: Of one agent.
+        types: Of its observations.
+    """
+
+    def __init__(self, env: Any, types: DeclaredTypes) -> None:
         super().__init__(env)
-        self._is_dict = isinstance(env.observation_space, spaces.Dict)
-        self._keys = _discrete_keys(env.observation_space)
+        self._observed = types.of_one
 
     def reset(self, **keywords: Any) -> Any:
         """Begin an episode."""
-        return self._with_first_numbers(self._env.reset(**keywords))
+        return _with_observation(self._env.reset(**keywords), self._observed)
 
     def step(self, action: Any) -> Any:
         """Take a step."""
-        return self._with_first_numbers(self._env.step(action))
-
-    def _with_first_numbers(self, result: Any) -> Any:
-        """Change the observation of a result; one that has none is what it was, for whoever checks it."""
-        if not isinstance(result, tuple) or not result:
-            return result
-        return self._with_numbers(result[0]), *result[1:]
-
-    def _with_numbers(self, observation: Any) -> Any:
-        if not self._is_dict:
-            return only_number(observation)
-        if not isinstance(observation, Mapping):
-            return observation
-        return {**observation, **{key: only_number(observation[key]) for key in self._keys if key in observation}}
+        return _with_observation(self._env.step(action), self._observed)
 
 
-def _discrete_keys(space: Any) -> list[str]:
-    """Return the keys of Discrete observations; of one that is no dictionary one, whatever it is called."""
-    entries = space.spaces if isinstance(space, spaces.Dict) else {"": space}
-    return [key for key, entry in entries.items() if isinstance(entry, spaces.Discrete)]
+def _with_observation(result: Any, change: Callable[[Any], Any]) -> Any:
+    """Change the observation of a result; one that has none is what it was, for whoever checks it."""
+    if not isinstance(result, tuple) or not result:
+        return result
+    return change(result[0]), *result[1:]
 
 
 class _OnlyAgent(Wrapped):
@@ -146,15 +140,25 @@ class _OnlyAgent(Wrapped):
     num_agents = 1
     is_multiagent = False
 
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self._observed = DeclaredTypes(_first_of(env.observation_space)).of_one
+
     def reset(self, **keywords: Any) -> Any:
         """Begin an episode."""
         observations, infos = self._env.reset(**(keywords if _takes_seed(self._env.reset) else {}))
-        return _first(observations), _first(infos) if isinstance(infos, Sequence) else infos
+        return self._observed(_first(observations)), _first(infos) if isinstance(infos, Sequence) else infos
 
     def step(self, action: Any) -> Any:
         """Take a step."""
         observations, *others = self._env.step([action])
-        return _first(observations), *(each if isinstance(each, Mapping) else each[0] for each in others)
+        observed = self._observed(_first(observations))
+        return observed, *(each if isinstance(each, Mapping) else each[0] for each in others)
+
+
+def _first_of(space: Any) -> Any:
+    """Return the space of the only agent, which may be in a list."""
+    return space[0] if isinstance(space, list | tuple) else space
 
 
 def _first(batch: Any) -> Any:
@@ -187,18 +191,21 @@ class _DifferentAgents(Wrapped):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         self.num_agents = num_agents_of(env)
+        own, agents = env.observation_space, range(self.num_agents)
+        self._types = [DeclaredTypes(own[agent] if isinstance(own, list | tuple) else own) for agent in agents]
         self._latest: list[Any] = []
 
     def reset(self, **keywords: Any) -> Any:
         """Begin an episode."""
         observations, infos = self._env.reset(**(keywords if _takes_seed(self._env.reset) else {}))
-        self._latest = copy.deepcopy(list(observations))
+        observations = self._observed(observations)
+        self._latest = copy.deepcopy(observations)
         return observations, infos if isinstance(infos, Sequence) and infos else [{}] * self.num_agents
 
     def step(self, actions: Sequence[Any]) -> Any:
         """Take a step; of who has ended an episode the observation before stands for the final one."""
         observations, rewards, terminated, truncated, infos = self._env.step(actions)
-        before, self._latest = self._latest, copy.deepcopy(list(observations))
+        before, self._latest = self._latest, copy.deepcopy(self._observed(observations))
         final = [
             previous if ends or cut else latest
             for previous, latest, ends, cut in zip(before, self._latest, terminated, truncated, strict=True)
@@ -208,6 +215,11 @@ class _DifferentAgents(Wrapped):
     def begin_episodes(self, agents: Sequence[int]) -> list[Any]:
         """Return what agents see first in the episode that they have begun."""
         return [self._latest[agent] for agent in agents]
+
+    def _observed(self, observations: Any) -> list[Any]:
+        if len(observations) != self.num_agents:
+            return list(observations)  # the check of the contract says what is wrong with it
+        return [types.of_one(each) for types, each in zip(self._types, observations, strict=True)]
 
 
 class _AsVector(Wrapped):
@@ -221,6 +233,7 @@ class _AsVector(Wrapped):
         self.num_agents = num_agents_of(env)
         self.metadata = {**(getattr(env, "metadata", None) or {}), "autoreset_mode": AutoresetMode.SAME_STEP}
         self.are_lists = False
+        self._observed = DeclaredTypes(env.observation_space).of_all
         space = env.action_space
         are_parts = isinstance(space, spaces.Tuple)
         self._has_columns = are_parts and all(isinstance(part, spaces.Discrete) for part in space.spaces)
@@ -230,12 +243,12 @@ class _AsVector(Wrapped):
         """Take a step."""
         if isinstance(actions, tuple):
             actions = _side_by_side(actions) if self._has_columns else list(actions)
-        return self._env.step(actions)
+        return _with_observation(self._env.step(actions), self._observed)
 
     def _reset(self, **keywords: Any) -> Any:
         result = self._env.reset(**keywords)
         self.are_lists = isinstance(result, tuple) and isinstance(result[0], list | tuple)
-        return result
+        return _with_observation(result, self._observed)
 
     def _reset_unseeded(self) -> Any:
         return self._reset()

@@ -138,7 +138,7 @@ class ActorCritic(nn.Module):
         return obs
 
     def summaries(self) -> dict[str, float]:
-        """Return nothing: figures of a network are those of its Learner here."""
+        """Return figures of one's own, by name: they are charted as `train/{name}`."""
         return {}
 
     def action_distribution(self) -> Any:
@@ -238,6 +238,7 @@ class ActorCriticSeparateWeights(ActorCritic):
         self.decoders = [self.actor_decoder, self.critic_decoder]
         self.critic_linear = nn.Linear(self.critic_decoder.get_out_size(), 1)
         self.action_parameterization = self.get_action_parameterization(self.actor_decoder.get_out_size())
+        self.core_func = self._core_rnn if cfg.use_rnn else self._core_empty
         self.apply(self.initialize_weights)
 
     def forward_head(self, normalized_obs_dict: dict[str, Tensor]) -> Tensor:
@@ -246,8 +247,15 @@ class ActorCriticSeparateWeights(ActorCritic):
 
     def forward_core(self, head_output: Head, rnn_states: Tensor) -> tuple[Head, Tensor]:
         """Go a step, or sequences, through both cores."""
-        if not self.cfg.use_rnn:
-            return head_output, rnn_states
+        output: tuple[Head, Tensor] = self.core_func(head_output, rnn_states)
+        return output
+
+    def _core_empty(self, head_output: Head, fake_rnn_states: Tensor) -> tuple[Head, Tensor]:
+        """Return both as they are: there is no memory."""
+        return head_output, fake_rnn_states
+
+    def _core_rnn(self, head_output: Head, rnn_states: Tensor) -> tuple[Head, Tensor]:
+        """Go through both cores, which have one half each of what comes in."""
         rows = head_output.data
         pairs = zip(self.cores, rows.chunk(2, dim=-1), rnn_states.chunk(2, dim=-1), strict=True)
         if isinstance(head_output, PackedSequence):

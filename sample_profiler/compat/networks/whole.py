@@ -82,6 +82,11 @@ class AdaptedActorCritic(nn.Module):
         self._check_distribution()
         return result["action_logits"], result["values"].reshape(len(core))
 
+    def summaries(self) -> Mapping[str, Any]:
+        """Return figures of its own, by name."""
+        summaries = getattr(self.actor_critic, "summaries", None)
+        return {} if summaries is None else summaries()
+
     def _check_distribution(self) -> None:
         distribution = getattr(self.actor_critic, "last_action_distribution", None)
         if distribution is None:

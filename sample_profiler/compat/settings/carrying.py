@@ -38,6 +38,14 @@ class CarriedOptions:
     sample_factory_options: str = "{}"
     """Every option that is no flag here, as JSON; set by sample_profiler.compat."""
 
+    def beside_flags(self, config: Config) -> dict[str, Any]:
+        """Return every option by its name: so programs find them that read `config.json` themselves.
+
+        Args:
+            config: Of the run.
+        """
+        return {name: value for name, value in view_of(config).items() if _is_finite(value)}
+
 
 def run_folder_of(cfg: Mapping[str, Any]) -> RunFolder:
     """Return the folder of the run that options are of."""
@@ -179,6 +187,15 @@ def _is_plain(value: Any) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return _has_text_keys(value)
+
+
+def _is_finite(value: Any) -> bool:
+    """Tell whether JSON has words for all numbers in a value."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _has_text_keys(value: Any) -> bool:

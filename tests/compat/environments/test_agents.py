@@ -119,7 +119,8 @@ def test_a_reset_without_a_seed_is_called_without_one():
     assert env.reset(seed=3)[1] == {}
     assert isinstance(inspect_env(env, "mine"), EnvSpec)
     plain = gymnasium.make("CartPole-v1")
-    assert as_agents(plain, "cart") is plain
+    assert as_agents(plain, "cart").unwrapped is plain.unwrapped
+    assert as_agents(plain, "cart").reset(seed=3)[0].tolist() == plain.reset(seed=3)[0].tolist(), "the seed gets there"
 
 
 def test_the_return_of_a_whole_game_is_the_objective_where_it_is_told():

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from sample_profiler.compat.networks.actor_critics import (
     ActorCritic,
+    ActorCriticSeparateWeights,
     ActorCriticSharedWeights,
     default_make_actor_critic_func,
 )
@@ -120,6 +121,36 @@ def test_a_network_of_ones_own_goes_through_sequences_as_step_by_step(factory, m
         assert values.shape == (num_agents,)
     (parameters.sum() + values.sum()).backward()
     copy.deepcopy(network)
+
+
+class Tapped(ActorCriticSeparateWeights):
+    """Has a look at what the method that it is told to use returns."""
+
+    def __init__(self, model_factory, obs_space, action_space, cfg):
+        super().__init__(model_factory, obs_space, action_space, cfg)
+        self.num_passes = 0
+        usual = self.core_func
+
+        def counted(head_output, rnn_states):
+            self.num_passes += 1
+            return usual(head_output, rnn_states)
+
+        self.core_func = counted
+        self.summaries = lambda: {"passes": torch.tensor(float(self.num_passes))}  # of an object, not of its class
+
+
+def make_tapped(cfg, obs_space, action_space):
+    return Tapped(global_model_factory(), obs_space, action_space, cfg)
+
+
+@pytest.mark.parametrize("flags", [("--use_rnn=True",), ("--use_rnn=False",)])
+def test_the_way_through_two_cores_can_be_replaced_and_figures_of_ones_own_are_charted(factory, flags):
+    factory.register_actor_critic_factory(make_tapped)
+    network = network_of("--actor_critic_share_weights=False", *flags)
+    before = network.own.actor_critic.num_passes
+    head = network.forward_head(network.normalize({"obs": torch.randn(2, 4), "choice": torch.tensor([1, 2])}))
+    network.forward_core(head, torch.zeros(2, network.state_size))
+    assert network.summaries() == {"passes": before + 1}
 
 
 @pytest.mark.parametrize("adaptive", [True, False])

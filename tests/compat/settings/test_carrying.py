@@ -13,7 +13,7 @@ from sample_profiler.compat.settings.saved import (
     load_from_checkpoint,
     maybe_load_from_checkpoint,
 )
-from sample_profiler.config import parse_run_config, save_config
+from sample_profiler.config import load_config, parse_run_config, save_config
 from sample_profiler.errors import ConfigError, UsageError
 
 
@@ -59,6 +59,17 @@ def test_what_json_would_not_give_back_is_refused_in_one_line(tmp_path, value):
     cfg.maze = value
     with pytest.raises(ConfigError, match=r"^--maze=.* cannot be kept with a run: .*keys are texts$"):
         program_of(cfg)
+
+
+def test_a_program_that_reads_the_file_of_options_itself_finds_them_by_name(tmp_path):
+    cfg = parse(tmp_path, "--gamma=0.5", "--num_gates=7")
+    cfg.maze, cfg.limit = {"walls": [1, 2]}, float("inf")
+    save_config(config_of(cfg), tmp_path / "config.json")
+    read = json.loads((tmp_path / "config.json").read_text())
+    assert (read["env"], read["gamma"], read["num_gates"], read["maze"]) == ("mine", 0.5, 7, {"walls": [1, 2]})
+    assert (read["algo"], read["format"]) == ("APPO", 1)
+    assert "limit" not in read, "the text in which it travels has it; a file of JSON has no word for it"
+    assert view_of(load_config(tmp_path / "config.json", (CarriedOptions,))).limit == float("inf")
 
 
 def test_what_nobody_has_set_stays_as_a_run_here_chooses_it(tmp_path):
