@@ -65,13 +65,15 @@ class SummaryFile:
 
     def add_image(self, tag: str, image: npt.ArrayLike, global_step: int, dataformats: str = "CHW") -> None:
         """Write a picture at a step."""
-        self._write_value(
-            Summary.Value(tag=_writable(tag), image=summary_values.to_png(image, dataformats)), global_step
-        )
+        with _naming(tag):
+            picture = summary_values.to_png(image, dataformats)
+        self._write_value(Summary.Value(tag=_writable(tag), image=picture), global_step)
 
     def add_video(self, tag: str, video: npt.ArrayLike, global_step: int, fps: float = 4) -> None:
         """Write videos, side by side, at a step."""
-        self._write_value(Summary.Value(tag=_writable(tag), image=summary_values.to_gif(video, fps)), global_step)
+        with _naming(tag):
+            pictures = summary_values.to_gif(video, fps)
+        self._write_value(Summary.Value(tag=_writable(tag), image=pictures), global_step)
 
     def add_text(self, tag: str, text: str, global_step: int) -> None:
         """Write a text at a step; TensorBoard shows it as Markdown."""
@@ -104,6 +106,15 @@ class SummaryFile:
         except OSError as error:
             self._writer = None
             logger.warning("Cannot write figures for TensorBoard to %s: %s", self._folder, error.strerror or error)
+
+
+@contextlib.contextmanager
+def _naming(tag: str) -> Iterator[None]:
+    """Say of which tag an error is: an observer may write many."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{_writable(tag)}: {error}") from error
 
 
 def _writable(tag: str) -> str:

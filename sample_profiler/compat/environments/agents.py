@@ -20,7 +20,7 @@ from sample_profiler.compat.environments.casting import DeclaredTypes
 from sample_profiler.envs.contract import only_number
 from sample_profiler.envs.vector import VectorAgents
 
-__all__ = ["WholeEpisodes", "Wrapped", "as_agents", "is_multiagent", "num_agents_of"]
+__all__ = ["WholeEpisodes", "Wrapped", "as_agents", "get_multiagent_info", "is_multiagent", "num_agents_of"]
 
 
 def as_agents(env: Any, name: str, *, batched: bool = False) -> Any:
@@ -51,6 +51,11 @@ def num_agents_of(env: Any) -> int:
 def is_multiagent(env: Any) -> bool:
     """Tell whether observations, rewards and so on have an entry for each agent, be it a single one."""
     return bool(_read(env, "is_multiagent", num_agents_of(env) > 1))
+
+
+def get_multiagent_info(env: Any) -> tuple[bool, int]:
+    """Return both."""
+    return is_multiagent(env), num_agents_of(env)
 
 
 def _read(env: Any, name: str, default: Any) -> Any:

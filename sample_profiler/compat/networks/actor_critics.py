@@ -87,6 +87,7 @@ class ActorCritic(nn.Module):
         cfg: The run's options.
         action_space: Of one agent.
         encoders: Of observations; the first says where these have to be.
+        obs_normalizer: Leaves observations as they are, and has no parameters.
         last_action_distribution: What the latest actions are drawn from.
     """
 
@@ -98,6 +99,7 @@ class ActorCritic(nn.Module):
         self.cfg = cfg
         self.action_space = action_space
         self.encoders: list[Any] = []
+        self.obs_normalizer = nn.Identity()
         self.last_action_distribution: Any = None
 
     def get_action_parameterization(self, decoder_output_size: int) -> ActionsParameterization:

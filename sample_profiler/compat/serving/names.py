@@ -41,7 +41,7 @@ SERVED: dict[str, dict[str, str]] = {
     "algo.utils.gymnasium_utils": {"compat.environments.older_gym": "convert_space patch_non_gymnasium_env"},
     "algo.utils.make_env": {
         "compat.running.absent": "SequentialVectorizeWrapper",
-        "compat.environments.agents": "is_multiagent_env=is_multiagent",
+        "compat.environments.agents": "get_multiagent_info is_multiagent_env=is_multiagent",
         "compat.environments.batched": "BatchedVecEnv NonBatchedVecEnv make_env_func_batched make_env_func_non_batched",
     },
     "algo.utils.rl_utils": {

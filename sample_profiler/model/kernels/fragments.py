@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
+
+from sample_profiler.model.kernels.linear import room_for
 
 __all__ = ["EpisodeFragments"]
 
@@ -74,7 +77,10 @@ class EpisodeFragments:
         Args:
             states: ``[S, H]``, with which the sequences begin.
         """
-        return torch.where(self.continues, states.index_select(0, self.sequences), 0.0)
+        num_fragments = len(self.sequences)
+        num_more = room_for(num_fragments) - num_fragments
+        sequences, continues = F.pad(self.sequences, (0, num_more)), F.pad(self.continues, (0, 0, 0, num_more))
+        return torch.where(continues, states.index_select(0, sequences), 0.0)[:num_fragments]
 
 
 def invert_permutation(permutation: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sample_profiler.model.kernels.linear import affine, can_multiply, pack
+from sample_profiler.model.kernels.linear import affine, can_multiply, pack, room_for
 
 __all__ = ["GruWeights", "PackedGruWeights", "gru_layer"]
 
@@ -158,19 +158,24 @@ class _GruLayer(torch.autograd.Function):
         of_hidden = torch.empty_like(gates)
         back = weight_hidden.t()
         packed = pack(back) if can_multiply(back) else None
-        of_states = outputs.new_zeros(0, size)
+        scratch = outputs.new_empty(3, room_for(ctx.batch_sizes[0]), size)
+        of_states = scratch[0, :0]
         begin = len(outputs)
         for num_rows in reversed(ctx.batch_sizes):
             rows = slice(begin - num_rows, begin)
             begin -= num_rows
+            gradient, passed, other = scratch[:, :num_rows].unbind()
             reset, update, new = torch.split(gates[rows], size, dim=1)
             of_reset, of_update, of_new = torch.split(of_gates[rows], size, dim=1)
-            gradient = of_outputs[rows].clone()
+            gradient.copy_(of_outputs[rows])
             gradient[: len(of_states)] += of_states
-            passed = gradient * update
-            torch.ops.aten.tanh_backward.grad_input(gradient - passed, new, grad_input=of_new)
-            torch.ops.aten.sigmoid_backward.grad_input(gradient.mul_(before[rows] - new), update, grad_input=of_update)
-            torch.ops.aten.sigmoid_backward.grad_input(of_new * candidates[rows], reset, grad_input=of_reset)
+            torch.mul(gradient, update, out=passed)
+            torch.sub(gradient, passed, out=other)
+            torch.ops.aten.tanh_backward.grad_input(other, new, grad_input=of_new)
+            torch.sub(before[rows], new, out=other)
+            torch.ops.aten.sigmoid_backward.grad_input(gradient.mul_(other), update, grad_input=of_update)
+            torch.mul(of_new, candidates[rows], out=other)
+            torch.ops.aten.sigmoid_backward.grad_input(other, reset, grad_input=of_reset)
             of_hidden[rows] = of_gates[rows]
             of_hidden[rows, 2 * size :] *= reset
             of_states = passed.add_(affine(of_hidden[rows], back, None, packed))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sample_profiler.model.kernels.kernels import Activation, activate_in_place, is_traced, make_fused_mlp
 
-__all__ = ["Linear", "affine", "can_multiply", "multiply", "pack"]
+__all__ = ["Linear", "affine", "can_multiply", "multiply", "pack", "room_for"]
 
 _LEAST_WORK = 2_000_000
 """Multiplications from which oneDNN's start is worth it."""
@@ -121,6 +121,14 @@ def _round_up(num_rows: int) -> int:
     """
     step = max(_LEAST_ROWS, (1 << num_rows.bit_length() - 1) // _SIZES_PER_DOUBLING) if num_rows else 1
     return -(-num_rows // step) * step
+
+
+def room_for(num_rows: int) -> int:
+    """Return for how many rows there is to be memory where their number is another each time: a power of two.
+
+    Memory in which tensors of any size come and go is cut to pieces, in which large ones find no room.
+    """
+    return 1 << (num_rows - 1).bit_length() if num_rows else 0
 
 
 class Linear(nn.Linear):

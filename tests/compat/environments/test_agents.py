@@ -6,7 +6,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents
+from sample_profiler.compat.environments.agents import WholeEpisodes, as_agents, get_multiagent_info
 from sample_profiler.compat.environments.batched import BatchedVecEnv
 from sample_profiler.envs import EnvSpec, inspect_env
 from sample_profiler.envs.agents import AgentsEnv
@@ -97,6 +97,7 @@ def test_actions_come_in_the_form_of_observations():
 
 @pytest.mark.parametrize("form", ["lists", "dictionary"])
 def test_a_single_agent_in_lists_is_one_agent(form):
+    assert get_multiagent_info(SelfResetting(form, num_agents=1)) == (True, 1)
     env = agents_env(SelfResetting(form, num_agents=1))
     assert env.num_agents == 1
     (first,) = env.reset()

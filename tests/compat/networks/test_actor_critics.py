@@ -198,6 +198,9 @@ def test_by_itself_it_does_what_theirs_do(factory):
         cfg.actor_critic_share_weights = share
         model = factory.make_actor_critic_func(cfg, MASKED, ACTIONS)
         seen, states = {"obs": torch.ones(2, 4)}, torch.zeros(2, get_rnn_size(cfg))
+        for part in (model.obs_normalizer, model.action_parameterization):  # as people freeze them
+            part.requires_grad_(False)
+        assert model.obs_normalizer(seen) is seen
         result = model(model.normalize_obs(seen), states, action_mask=torch.tensor([[0, 0, 1]] * 2))
         assert result["actions"].tolist() == [2, 2]
         assert result["new_rnn_states"].shape == states.shape
