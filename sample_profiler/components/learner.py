@@ -63,6 +63,7 @@ __all__ = ["Learner", "LearnerMemory", "LearnerOptions", "LearnerPorts"]
 
 _STATISTICS_INTERVAL_S = 2.0
 _TRIAL_STEPS = 256  # that are enough to tell which precision is quicker
+_USUAL_FRAGMENTS = 8  # of episodes in one sequence; there are seldom more
 _MOST_LOOKED_AT = 16  # trajectories on whose ends a network is tried out before it is saved
 
 
@@ -225,6 +226,9 @@ class Learner:
         self._publish()
         for channel in self._ports.first_weights:
             channel.send((0,))
+        # While the first experience is gathered.
+        num_sequences = self._options.micro_batch_steps // self._options.sampling.recurrence
+        self._trainer.passes.prepare(min(_USUAL_FRAGMENTS * num_sequences, self._options.micro_batch_steps))
         self.progress.save()
         if self.progress.has_reached_target():
             self._ports.reports.send(TargetReached(self._policy))

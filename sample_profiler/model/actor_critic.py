@@ -128,6 +128,12 @@ class ActorCritic(PolicyNetwork):
         if not self._fused or self._are_parts_packed:
             self._pack_parts()
 
+    def prepare_sequences(self, most: int) -> None:
+        """Get ready for :meth:`forward_core_sequence` with up to so many fragments of episodes."""
+        for trunk in self._trunks:
+            if isinstance(trunk.core, RecurrentCore):
+                trunk.core.prepare_sequences(most)
+
     def _pack_parts(self) -> None:
         self._are_parts_packed = True
         for module in self.modules():

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.kernels.fragments import EpisodeFragments
-from sample_profiler.model.kernels.gru import GruWeights, PackedGruWeights, gru_layer
+from sample_profiler.model.kernels.gru import GruWeights, PackedGruWeights, gru_layer, make_kernels
 from sample_profiler.model.kernels.linear import can_multiply
 
 __all__ = ["Core", "IdentityCore", "RecurrentCore", "make_core"]
@@ -60,6 +60,13 @@ class RecurrentCore(nn.Module):
         """Pack the weights for inference; after each change of them again."""
         if self._computes_itself(self.rnn.all_weights[0][0]):
             self._packed = [PackedGruWeights.of(weights) for weights in self._weights()]
+
+    def prepare_sequences(self, most: int) -> None:
+        """Get ready for :meth:`sequence` with up to so many fragments of episodes."""
+        weight = self.rnn.all_weights[0][0]
+        if self._computes_itself(weight):
+            for weights in self._weights():
+                make_kernels(weights.to(self._computing_dtype(weight)), most)
 
     def step(self, head: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Go one step with N agents.

@@ -112,6 +112,9 @@ class PolicyNetwork(nn.Module, ABC):
     def pack(self) -> None:
         """Prepare the weights for inference; after each change of them again."""
 
+    def prepare_sequences(self, most: int) -> None:
+        """Get ready for :meth:`forward_core_sequence` with up to so many fragments of episodes."""
+
     def cast(self, dtype: torch.dtype) -> None:
         """Let what can be computed in fewer bits have its weights in them; outputs stay what they are."""
 

@@ -41,6 +41,11 @@ class ForwardPasses:
         self._timing = timing
         self._forward_head = torch.compile(model.forward_head) if compiles else model.forward_head
 
+    def prepare(self, most_fragments: int) -> None:
+        """Get ready for sequences of which up to so many are pieces of different episodes."""
+        with computing_in(self.precision, self._device):
+            self._model.prepare_sequences(most_fragments)
+
     @profile_range("Trainer.encode")
     def encode(self, batch: MicroBatch) -> list[torch.Tensor]:
         """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""

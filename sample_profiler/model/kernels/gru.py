@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sample_profiler.model.kernels.linear import affine, can_multiply, pack, room_for
+from sample_profiler.model.kernels.linear import affine, can_multiply, numbers_of_rows, pack, room_for
 
-__all__ = ["GruWeights", "PackedGruWeights", "gru_layer"]
+__all__ = ["GruWeights", "PackedGruWeights", "gru_layer", "make_kernels"]
 
 
 class GruWeights(NamedTuple):
@@ -83,6 +83,25 @@ def gru_layer(
     if packed is None and len(batch_sizes) > 1:
         packed = _pack_if_possible(weights)
     return _go(inputs, states, weights, batch_sizes, packed).outputs
+
+
+@torch.no_grad()
+def make_kernels(weights: GruWeights, most_sequences: int) -> None:
+    """Have oneDNN make the kernels that :func:`gru_layer` needs forth and back, before there is anything to compute.
+
+    Made when they are first needed, they come to lie between the tensors of a training step, and stay there: then
+    large tensors find no room any more where they were before, and the heap grows.
+
+    Args:
+        weights: Of the layer, of the type that it is to compute in.
+        most_sequences: There may be more; kernels for these are made when they come.
+    """
+    if not can_multiply(weights.hidden):
+        return
+    for matrix, bias in ((weights.hidden, weights.hidden_bias), (weights.hidden.t(), None)):
+        packed = pack(matrix)
+        for num_rows in numbers_of_rows(most_sequences):
+            affine(matrix.new_zeros(num_rows, matrix.shape[1]), matrix, bias, packed)
 
 
 def _pack_if_possible(weights: GruWeights) -> PackedGruWeights | None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sample_profiler.model.kernels.kernels import Activation, activate_in_place, is_traced, make_fused_mlp
 
-__all__ = ["Linear", "affine", "can_multiply", "multiply", "pack", "room_for"]
+__all__ = ["Linear", "affine", "can_multiply", "multiply", "numbers_of_rows", "pack", "room_for"]
 
 _LEAST_WORK = 2_000_000
 """Multiplications from which oneDNN's start is worth it."""
@@ -121,6 +121,14 @@ def _round_up(num_rows: int) -> int:
     """
     step = max(_LEAST_ROWS, (1 << num_rows.bit_length() - 1) // _SIZES_PER_DOUBLING) if num_rows else 1
     return -(-num_rows // step) * step
+
+
+def numbers_of_rows(most: int) -> list[int]:
+    """Return the numbers of rows that products with packed weights have, for up to so many."""
+    numbers = [0]
+    while numbers[-1] < most:
+        numbers.append(_round_up(numbers[-1] + 1))
+    return numbers[1:]
 
 
 def room_for(num_rows: int) -> int:

@@ -7,7 +7,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from sample_profiler.model.kernels import linear
-from sample_profiler.model.kernels.gru import GruWeights, PackedGruWeights, gru_layer
+from sample_profiler.model.kernels.gru import GruWeights, PackedGruWeights, gru_layer, make_kernels
 from sample_profiler.model.kernels.linear import can_multiply, multiply
 
 pytestmark = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
@@ -89,6 +89,26 @@ def test_pieces_of_any_number_are_multiplied_in_few_numbers_of_rows(has_gradient
         for num_pieces in range(2, 65):
             gru_layer(torch.randn(2 * num_pieces, 16), torch.randn(num_pieces, 512), weights, [num_pieces] * 2)
     assert numbers <= set(range(8, 129, 8))
+
+
+def test_kernels_are_made_beforehand_for_every_number_of_rows_that_comes(monkeypatch: pytest.MonkeyPatch):
+    shapes: list[tuple[torch.Size, torch.Size]] = []
+
+    def note(rows, weight, bias=None):
+        shapes.append((rows.shape, weight.shape))
+        return multiply(rows, weight, bias)
+
+    monkeypatch.setattr(linear, "multiply", note)
+    _, weights = make(16, 512)
+    make_kernels(weights, 64)
+    made = set(shapes)
+    assert len(made) == len(shapes) == 2 * 8
+    shapes.clear()
+    for num_pieces in range(2, 65):
+        output = gru_layer(torch.randn(2 * num_pieces, 16), torch.randn(num_pieces, 512), weights, [num_pieces] * 2)
+        output.sum().backward()
+    through_states = {shape for shape in shapes if 512 in (shape[0][1], shape[1][0]) and shape[0][0] <= 64}
+    assert through_states == made
 
 
 def test_bfloat16_inputs_leave_float32_gradients_of_weights():
