@@ -13,6 +13,8 @@ gradients of the weights step by step.
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -148,6 +150,29 @@ def _go(
     return _Steps(gates, candidates, before, outputs)
 
 
+class _Workspace(threading.local):
+    """Memory of passes backwards, which one leaves to the next: freed in between, others would settle in it."""
+
+    def __init__(self) -> None:
+        self._by_type: dict[torch.dtype, Tensor] = {}
+
+    def take(self, like: Tensor, *shapes: Sequence[int]) -> list[Tensor]:
+        """Return tensors of any content, until they are taken again.
+
+        Args:
+            like: Of their type, on their device.
+            shapes: Of the tensors.
+        """
+        sizes = [math.prod(shape) for shape in shapes]
+        room = self._by_type.get(like.dtype)
+        if room is None or len(room) < sum(sizes):
+            room = self._by_type[like.dtype] = like.new_empty(sum(sizes))
+        return [piece.view(*shape) for piece, shape in zip(torch.split(room[: sum(sizes)], sizes), shapes, strict=True)]
+
+
+_workspace = _Workspace()
+
+
 class _GruLayer(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -172,12 +197,11 @@ class _GruLayer(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight_inputs, weight_hidden, gates, candidates, before, outputs = ctx.saved_tensors
         of_outputs, size = gradients[0], outputs.shape[1]
-        # Gradients of what enters the activations, by way of the inputs and by way of the states.
-        of_gates = torch.empty_like(gates)
-        of_hidden = torch.empty_like(gates)
+        # Gradients of what enters the activations, by way of the inputs and by way of the states; and for each step.
+        scratch_shape = (3, room_for(ctx.batch_sizes[0]), size)
+        of_gates, of_hidden, scratch = _workspace.take(gates, gates.shape, gates.shape, scratch_shape)
         back = weight_hidden.t()
         packed = pack(back) if can_multiply(back) else None
-        scratch = outputs.new_empty(3, room_for(ctx.batch_sizes[0]), size)
         of_states = scratch[0, :0]
         begin = len(outputs)
         for num_rows in reversed(ctx.batch_sizes):
@@ -200,7 +224,7 @@ class _GruLayer(torch.autograd.Function):
             of_states = passed.add_(affine(of_hidden[rows], back, None, packed))
         return (
             affine(of_gates, weight_inputs.t(), None) if ctx.needs_input_grad[0] else None,
-            of_states,
+            of_states.clone() if ctx.needs_input_grad[1] else None,
             affine(of_gates.t(), inputs.t(), None).to(ctx.dtype),
             affine(of_hidden.t(), before.t(), None).to(ctx.dtype),
             of_gates.sum(0, dtype=ctx.dtype),
