@@ -226,10 +226,10 @@ class Learner:
         self._publish()
         for channel in self._ports.first_weights:
             channel.send((0,))
-        # While the first experience is gathered.
+        self.progress.save()
+        # Here, where others gather the first experience meanwhile.
         num_sequences = self._options.micro_batch_steps // self._options.sampling.recurrence
         self._trainer.passes.prepare(min(_USUAL_FRAGMENTS * num_sequences, self._options.micro_batch_steps))
-        self.progress.save()
         if self.progress.has_reached_target():
             self._ports.reports.send(TargetReached(self._policy))
 

@@ -150,7 +150,8 @@ def register_actor_critic(make: Make, state_size: int | Callable[[Any], int] = 1
             means of a Box and then the logarithms of its standard deviations. With a memory it has an attribute
             `state_size` and two more methods, which work as `step` and `sequence` of `register_core`:
             `forward_core(head, states)` and `forward_core_sequence(head, states, starts_episode)`; without, C is E. If
-            it has a method `summaries()`, which returns numbers by name, they are charted as `train/NAME`.
+            it has a method `summaries()`, which returns numbers by name, they are charted as `train/NAME`, unless the
+            Learner has a figure of that name.
         state_size: width of one agent's state, or a function that returns it, called as `state_size(cfg)`: processes
             that have no PyTorch make room for states.
 

@@ -16,6 +16,7 @@ from sample_profiler.components.messages import (
     WeightsPublished,
 )
 from sample_profiler.errors import TrainingError
+from sample_profiler.model import cores
 from sample_profiler.runtime.loop.event_loop import EventLoop, PipeWaiter
 
 
@@ -25,6 +26,18 @@ def test_it_begins_with_weights_for_everybody_and_a_checkpoint(make_learner):
     assert [channel.receive() for channel in run.blueprint.channels.first_weights[0]] == [[0], [0], [0]]
     assert run.checkpoints() == ["checkpoint_000000000_0.pth"]
     assert run.reports.receive() == []
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_kernels_of_a_recurrent_network_are_made_before_the_first_dataset(make_learner, monkeypatch, share, precision):
+    made = []
+    monkeypatch.setattr(cores, "make_kernels", lambda weights, most: made.append((weights.hidden.dtype, most)))
+    monkeypatch.setattr(cores, "can_multiply", lambda values, dtype=None: True)
+    make_learner("--use_rnn=True", f"--precision={precision}", f"--actor_critic_share_weights={share}").start()
+    dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+    # Two sequences of four steps go through the core at once: there are no more fragments than steps.
+    assert made == [(dtype, 8)] * (1 if share else 2)
 
 
 @pytest.mark.parametrize("flags", [(), ("--with_vtrace=True", "--recurrence=4"), ("--use_rnn=True",),

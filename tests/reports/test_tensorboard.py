@@ -112,7 +112,7 @@ def test_videos_are_shown_side_by_side(tmp_path):
     ],
 )
 def test_what_is_no_picture_is_refused(tmp_path, write, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^a: .*{message}"):
         write(SummaryFile(tmp_path, flush_interval_s=30))
 
 

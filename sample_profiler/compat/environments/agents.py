@@ -54,7 +54,7 @@ def is_multiagent(env: Any) -> bool:
 
 
 def get_multiagent_info(env: Any) -> tuple[bool, int]:
-    """Return both."""
+    """Return whether there may be several agents, and how many there are."""
     return is_multiagent(env), num_agents_of(env)
 
 
@@ -147,7 +147,7 @@ class _OnlyAgent(Wrapped):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        self._observed = DeclaredTypes(_first_of(env.observation_space)).of_one
+        self._observed = DeclaredTypes(_space_of(env, 0)).of_one
 
     def reset(self, **keywords: Any) -> Any:
         """Begin an episode."""
@@ -161,9 +161,12 @@ class _OnlyAgent(Wrapped):
         return observed, *(each if isinstance(each, Mapping) else each[0] for each in others)
 
 
-def _first_of(space: Any) -> Any:
-    """Return the space of the only agent, which may be in a list."""
-    return space[0] if isinstance(space, list | tuple) else space
+def _space_of(env: Any, agent: int) -> Any:
+    """Return the space of what an agent observes; None: there is none, of which the check of the contract tells."""
+    space = getattr(env, "observation_space", None)
+    if not isinstance(space, list | tuple):
+        return space
+    return space[agent] if agent < len(space) else None
 
 
 def _first(batch: Any) -> Any:
@@ -196,8 +199,7 @@ class _DifferentAgents(Wrapped):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         self.num_agents = num_agents_of(env)
-        own, agents = env.observation_space, range(self.num_agents)
-        self._types = [DeclaredTypes(own[agent] if isinstance(own, list | tuple) else own) for agent in agents]
+        self._types = [DeclaredTypes(_space_of(env, agent)) for agent in range(self.num_agents)]
         self._latest: list[Any] = []
 
     def reset(self, **keywords: Any) -> Any:
@@ -238,7 +240,7 @@ class _AsVector(Wrapped):
         self.num_agents = num_agents_of(env)
         self.metadata = {**(getattr(env, "metadata", None) or {}), "autoreset_mode": AutoresetMode.SAME_STEP}
         self.are_lists = False
-        self._observed = DeclaredTypes(env.observation_space).of_all
+        self._observed = DeclaredTypes(getattr(env, "observation_space", None)).of_all
         space = env.action_space
         are_parts = isinstance(space, spaces.Tuple)
         self._has_columns = are_parts and all(isinstance(part, spaces.Discrete) for part in space.spaces)

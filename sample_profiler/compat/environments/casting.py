@@ -13,7 +13,6 @@ import numpy as np
 from gymnasium import spaces
 
 from sample_profiler.envs.contract import only_number
-from sample_profiler.spaces import is_lossless
 
 __all__ = ["DeclaredTypes"]
 
@@ -73,8 +72,11 @@ class DeclaredTypes:
             return value
         if array.dtype.kind not in "biuf":
             return value
+        with np.errstate(invalid="ignore"):  # NaN as an integer
+            cast = array.astype(dtype)
         told = (key, str(array.dtype), str(dtype))
-        if told not in _told and not is_lossless(array, dtype):
+        is_only_width = array.dtype.kind == cast.dtype.kind == "f"  # common and harmless
+        if not is_only_width and told not in _told and not np.array_equal(cast, array):
             _told.add(told)
             logger.warning(
                 "Observations%s come as %s, and their space says %s: they are cast, as Sample Factory casts them",
@@ -82,5 +84,4 @@ class DeclaredTypes:
                 array.dtype,
                 dtype,
             )
-        with np.errstate(invalid="ignore"):  # NaN as an integer
-            return array.astype(dtype)
+        return cast

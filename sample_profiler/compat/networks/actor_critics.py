@@ -78,6 +78,14 @@ class ActionParameterizationContinuousNonAdaptiveStddev(ActionsParameterization)
         return self.distributions_of(torch.cat([means, self.learned_stddev.expand_as(means)], dim=-1), action_mask)
 
 
+class _NoNormalizer(nn.Identity):
+    """Stands for the statistics of observations, which are around the network."""
+
+    def summaries(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+
 class ActorCritic(nn.Module):
     """A whole network, in three steps; those who derive from this have these.
 
@@ -88,6 +96,7 @@ class ActorCritic(nn.Module):
         action_space: Of one agent.
         encoders: Of observations; the first says where these have to be.
         obs_normalizer: Leaves observations as they are, and has no parameters.
+        returns_normalizer: None.
         last_action_distribution: What the latest actions are drawn from.
     """
 
@@ -99,7 +108,8 @@ class ActorCritic(nn.Module):
         self.cfg = cfg
         self.action_space = action_space
         self.encoders: list[Any] = []
-        self.obs_normalizer = nn.Identity()
+        self.obs_normalizer = _NoNormalizer()
+        self.returns_normalizer = None
         self.last_action_distribution: Any = None
 
     def get_action_parameterization(self, decoder_output_size: int) -> ActionsParameterization:

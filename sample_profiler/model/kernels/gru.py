@@ -89,10 +89,11 @@ def gru_layer(
 
 @torch.no_grad()
 def make_kernels(weights: GruWeights, most_sequences: int) -> None:
-    """Have oneDNN make the kernels that :func:`gru_layer` needs forth and back, before there is anything to compute.
+    """Have oneDNN make the kernels for products with states and their gradients, before there is anything to compute.
 
-    Made when they are first needed, they come to lie between the tensors of a training step, and stay there: then
-    large tensors find no room any more where they were before, and the heap grows.
+    Of all kernels that :func:`gru_layer` needs these are for another number of rows each time. Made when they are first
+    needed, they come to lie between the tensors of a training step, and stay there: then large tensors find no room any
+    more where they were before, and the heap grows.
 
     Args:
         weights: Of the layer, of the type that it is to compute in.
@@ -154,7 +155,7 @@ class _Workspace(threading.local):
     """Memory of passes backwards, which one leaves to the next: freed in between, others would settle in it."""
 
     def __init__(self) -> None:
-        self._by_type: dict[torch.dtype, Tensor] = {}
+        self._rooms: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def take(self, like: Tensor, *shapes: Sequence[int]) -> list[Tensor]:
         """Return tensors of any content, until they are taken again.
@@ -164,10 +165,12 @@ class _Workspace(threading.local):
             shapes: Of the tensors.
         """
         sizes = [math.prod(shape) for shape in shapes]
-        room = self._by_type.get(like.dtype)
-        if room is None or len(room) < sum(sizes):
-            room = self._by_type[like.dtype] = like.new_empty(sum(sizes))
-        return [piece.view(*shape) for piece, shape in zip(torch.split(room[: sum(sizes)], sizes), shapes, strict=True)]
+        key = (like.dtype, like.device)
+        if key not in self._rooms or len(self._rooms[key]) < sum(sizes):
+            self._rooms.pop(key, None)  # not beside the new one
+            self._rooms[key] = like.new_empty(sum(sizes))
+        pieces = torch.split(self._rooms[key][: sum(sizes)], sizes)
+        return [piece.view(*shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 _workspace = _Workspace()
@@ -198,7 +201,7 @@ class _GruLayer(torch.autograd.Function):
         inputs, weight_inputs, weight_hidden, gates, candidates, before, outputs = ctx.saved_tensors
         of_outputs, size = gradients[0], outputs.shape[1]
         # Gradients of what enters the activations, by way of the inputs and by way of the states; and for each step.
-        scratch_shape = (3, room_for(ctx.batch_sizes[0]), size)
+        scratch_shape = (3, room_for(max(ctx.batch_sizes, default=0)), size)
         of_gates, of_hidden, scratch = _workspace.take(gates, gates.shape, gates.shape, scratch_shape)
         back = weight_hidden.t()
         packed = pack(back) if can_multiply(back) else None

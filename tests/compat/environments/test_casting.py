@@ -11,6 +11,7 @@ from sample_profiler.compat.environments.agents import as_agents
 from sample_profiler.compat.environments.casting import DeclaredTypes
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
+from sample_profiler.errors import EnvContractError
 
 PLACE = spaces.Box(-9, 9, (2,), dtype=np.int64)
 SPACE = spaces.Dict({"xy": PLACE, "obs": spaces.Box(0, 1, (3,), np.float32), "kind": spaces.Discrete(4)})
@@ -21,7 +22,7 @@ def nothing_told(monkeypatch):
     monkeypatch.setattr(casting, "_told", set())
 
 
-def shown(step=0):
+def shown(step=0.0):
     return {"xy": np.array([step, -1.0], np.float32), "obs": [0.0, 0.5, 1.0], "kind": np.array([2])}
 
 
@@ -76,8 +77,11 @@ def test_other_types_are_cast_in_every_form_of_environment(form):
 def test_only_what_changes_numbers_is_warned_of_and_once(caplog):
     for _ in range(2):
         types = DeclaredTypes(SPACE)
-        for _ in range(2):
-            observed = types.of_one(shown())
+        observed = types.of_one(shown(3.0))
+        assert types.of_one({"obs": np.full(3, 0.1)})["obs"].dtype == np.float32
+    assert not caplog.messages
+    for _ in range(2):
+        assert DeclaredTypes(SPACE).of_one(shown(0.5))["xy"].tolist() == [0, -1]
     assert (observed["obs"].dtype, observed["kind"]) == (np.float32, 2)
     assert caplog.messages == [
         "Observations 'xy' come as float32, and their space says int64: they are cast, as Sample Factory casts them"
@@ -91,6 +95,14 @@ def test_what_has_its_type_is_not_copied_and_what_cannot_be_cast_is_left_to_the_
     for odd in (ragged, tensor, "text", None, {"xy": 1}):
         assert types.of_one(odd) is odd
     assert DeclaredTypes(SPACE).of_one(None) is None
+
+
+@pytest.mark.parametrize("form", ["own", "only"])
+def test_spaces_that_are_missing_are_left_to_the_check(form):
+    env = OtherTypes(form)
+    env.observation_space = [SPACE] if form == "own" else []
+    with pytest.raises(EnvContractError):
+        inspect_env(as_agents(env, "mine"), "mine")
 
 
 def test_tuples_and_nested_spaces_stay_as_they_are():

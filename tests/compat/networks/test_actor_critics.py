@@ -136,7 +136,10 @@ class Tapped(ActorCriticSeparateWeights):
             return usual(head_output, rnn_states)
 
         self.core_func = counted
-        self.summaries = lambda: {"passes": torch.tensor(float(self.num_passes))}  # of an object, not of its class
+
+    def summaries(self):
+        figures = super().summaries() | self.obs_normalizer.summaries()
+        return figures if self.returns_normalizer else figures | {"passes": torch.tensor(float(self.num_passes))}
 
 
 def make_tapped(cfg, obs_space, action_space):

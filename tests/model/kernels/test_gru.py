@@ -88,10 +88,34 @@ def test_pieces_of_any_number_are_multiplied_in_few_numbers_of_rows(has_gradient
     with torch.set_grad_enabled(has_gradients):
         for num_pieces in range(2, 65):
             gru_layer(torch.randn(2 * num_pieces, 16), torch.randn(num_pieces, 512), weights, [num_pieces] * 2)
-    assert numbers <= set(range(8, 129, 8))
+    assert numbers and numbers <= set(range(8, 129, 8))
 
 
-def test_kernels_are_made_beforehand_for_every_number_of_rows_that_comes(monkeypatch: pytest.MonkeyPatch):
+def test_layers_of_any_sizes_use_the_same_memory_backwards_one_after_another():
+    sizes = [(8, [5, 5, 3]), (24, [9, 2]), (8, [1]), (16, [70] * 3)]
+    references = []
+    for size, batch_sizes in sizes:
+        layer, weights = make(12, size)
+        rows = torch.randn(sum(batch_sizes), 12, requires_grad=True)
+        states = torch.randn(batch_sizes[0], size, requires_grad=True)
+        packed = PackedSequence(rows, torch.tensor(batch_sizes))
+        loss = layer(packed, states.unsqueeze(0))[0].data.square().sum()
+        references.append((rows, states, weights, batch_sizes, torch.autograd.grad(loss, [rows, states, *weights])))
+    losses = [gru_layer(*given[:4]).square().sum() for given in references]
+    found = [torch.autograd.grad(loss, [*given[:2], *given[2]]) for loss, given in zip(losses, references, strict=True)]
+    for ours, given in zip(found, references, strict=True):  # all of them, after the last has used it
+        for gradient, reference in zip(ours, given[4], strict=True):
+            torch.testing.assert_close(gradient, reference, rtol=1e-4, atol=1e-5)
+
+
+def test_no_sequences_are_nothing():
+    _, weights = make(12, 8)
+    states = torch.zeros(0, 8, requires_grad=True)
+    gru_layer(torch.zeros(0, 12), states, weights, []).sum().backward()
+    assert states.grad.shape == (0, 8)
+
+
+def test_kernels_of_products_with_states_are_made_beforehand(monkeypatch: pytest.MonkeyPatch):
     shapes: list[tuple[torch.Size, torch.Size]] = []
 
     def note(rows, weight, bias=None):
