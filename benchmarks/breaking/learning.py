@@ -87,8 +87,8 @@ LEARNING = (
     Breakage(
         "the recurrent state is not reset where an episode begins within a sequence",
         "sample_profiler/model/kernels/fragments.py",
-        "return torch.where(self.continues, states.index_select(0, self.sequences), 0.0)",
-        "return states.index_select(0, self.sequences)",
+        "return torch.where(continues, states.index_select(0, sequences), 0.0)[:num_fragments]",
+        "return states.index_select(0, sequences)[:num_fragments]",
         ("tests/model/test_cores.py",),
     ),
     Breakage(
