@@ -227,11 +227,12 @@ class Learner:
         for channel in self._ports.first_weights:
             channel.send((0,))
         self.progress.save()
-        # Here, where others gather the first experience meanwhile.
-        num_sequences = self._options.micro_batch_steps // self._options.sampling.recurrence
-        self._trainer.passes.prepare(min(_USUAL_FRAGMENTS * num_sequences, self._options.micro_batch_steps))
         if self.progress.has_reached_target():
             self._ports.reports.send(TargetReached(self._policy))
+            return
+        # Here, where others gather the first experience meanwhile.
+        fragments = min(_USUAL_FRAGMENTS, self._options.sampling.recurrence)
+        self._trainer.passes.prepare(self._micro_batches.chunks_at_once * fragments)
 
     def wait_block(self) -> str:
         """Tell that the Learner waits for datasets."""

@@ -37,7 +37,7 @@ class DeclaredTypes:
         self._is_dict = isinstance(space, spaces.Dict)
         entries = space.spaces if isinstance(space, spaces.Dict) else {"": space}
         self._types = {key: entry.dtype for key, entry in entries.items() if isinstance(entry, _ARRAYS)}
-        self._discrete = [key for key, entry in entries.items() if isinstance(entry, spaces.Discrete)]
+        self._discrete = {key for key, entry in entries.items() if isinstance(entry, spaces.Discrete)}
 
     def __bool__(self) -> bool:
         return bool(self._types or self._discrete)
@@ -45,11 +45,10 @@ class DeclaredTypes:
     def of_one(self, observation: Any) -> Any:
         """Return the observation of one agent; of a Discrete that is an array of one entry, the number in it."""
         if not self._is_dict:
-            return only_number(observation) if self._discrete else self._cast("", observation)
+            return self._entry("", observation)
         if not isinstance(observation, Mapping):
             return observation
-        numbers = {key: only_number(observation[key]) for key in self._discrete if key in observation}
-        return {**self._cast_entries(observation), **numbers}
+        return {key: self._entry(key, value) for key, value in observation.items()}
 
     def of_all(self, observations: Any) -> Any:
         """Return the observations of several agents: one for each in a list or tuple, or with a dimension more."""
@@ -57,10 +56,12 @@ class DeclaredTypes:
             return observations
         if isinstance(observations, list | tuple):
             return list(map(self.of_one, observations))
-        return self._cast_entries(observations) if isinstance(observations, Mapping) else self._cast("", observations)
+        if isinstance(observations, Mapping):
+            return {key: self._cast(key, values) for key, values in observations.items()}
+        return self._cast("", observations)
 
-    def _cast_entries(self, observation: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: self._cast(key, value) for key, value in observation.items()}
+    def _entry(self, key: str, value: Any) -> Any:
+        return only_number(value) if key in self._discrete else self._cast(key, value)
 
     def _cast(self, key: str, value: Any) -> Any:
         dtype: Any = self._types.get(key)
