@@ -157,6 +157,7 @@ class Trainer:
             with timing.add_time("update"), timing.add_time("backward", device=True):
                 self._backward(loss, heads, joined)
         with timing.add_time("update"):
+            self._optimizer.drop_untouched()
             self._add_up_gradients(sums)
             with timing.add_time("clip"):
                 limit = self._max_grad_norm or float("inf")

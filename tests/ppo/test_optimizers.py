@@ -98,9 +98,52 @@ def test_making_it_does_not_import_torchs_compiler():
         "import sys, torch; from sample_profiler.ppo.trainer import Trainer; "
         "from sample_profiler.ppo.optimizers import FusedAdam; p = torch.nn.Parameter(torch.zeros(2)); "
         "o = FusedAdam([p], 0.1, (0.9, 0.999), 1e-6); p.sum().backward(); o.step(); o.zero_grad(); "
-        "assert p.grad is None and p[0] < 0; sys.exit('torch._dynamo' in sys.modules)"
+        "assert p.grad[0] == 0 and p[0] < 0; sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_gradients_begin_anew_in_the_memory_where_they_were():
+    used, unused = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    optimizer = make_optimizer([used, unused], OptimizerOptions())
+    addresses = []
+    for factor in (2.0, 3.0):
+        optimizer.zero_grad()
+        (factor * used).sum().backward()
+        used.grad.mul_(1.0)
+        optimizer.drop_untouched()
+        assert used.grad.tolist() == [factor] * 3
+        addresses.append(used.grad.data_ptr())
+    assert addresses[0] == addresses[1]
+    assert unused.grad is None, "a gradient of zero would let its moments move it"
+
+
+def test_a_parameter_that_was_used_once_is_left_alone_later():
+    used, rarely = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    optimizer = make_optimizer([used, rarely], OptimizerOptions(learning_rate=0.1))
+    values = []
+    for loss in (lambda: used + rarely, lambda: used * 1):
+        optimizer.zero_grad()
+        loss().sum().backward()
+        optimizer.drop_untouched()
+        optimizer.step()
+        values.append((used.item(), rarely.item()))
+    assert values[1][0] < values[0][0] < 1
+    assert values[1][1] == values[0][1] < 1
+
+
+def test_what_learns_only_later_has_gradients_then():
+    parameter = nn.Parameter(torch.ones(1), requires_grad=False)
+    optimizer = make_optimizer([parameter], OptimizerOptions())
+    optimizer.zero_grad()
+    optimizer.drop_untouched()
+    assert parameter.grad is None
+    for _ in range(2):
+        optimizer.zero_grad()
+        parameter.requires_grad_()
+        (2 * parameter).sum().backward()
+        optimizer.drop_untouched()
+        assert parameter.grad.tolist() == [2.0]
 
 
 def test_one_step_of_lamb_by_hand():
