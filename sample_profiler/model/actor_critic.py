@@ -61,6 +61,10 @@ class _Trunk(nn.Module):
             self.decoder = made("decoder", parts.decoder, self.core.output_size)
             self.output_size = _output_size(self.decoder, "decoder")
 
+    def image_keys(self) -> set[str]:
+        """Return the keys of what nothing but convolutions of ours gets to see."""
+        return set(self.encoder.image_keys()) if type(self.encoder) is ObservationEncoder else set()
+
     def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
         """Return weights, bias and activation of each layer, if layers over one vector are all that the trunk is."""
         if not isinstance(self.encoder, ObservationEncoder) or not isinstance(self.core, IdentityCore):
@@ -106,6 +110,7 @@ class ActorCritic(PolicyNetwork):
         # A tuple beside the module list: torch's lists are slow to go through, and know nothing of types.
         self._trunks = tuple(_Trunk(self._seen, model, parts, role) for role in roles)
         self.trunks = nn.ModuleList(self._trunks)
+        self._image_keys = set.intersection(*(trunk.image_keys() for trunk in self._trunks))
         actor, critic = self._trunks[0], self._trunks[-1]
         self.action_head = make_action_head(action_space, actor.output_size, model)
         self.value_head = Linear(critic.output_size, 1)

@@ -49,6 +49,11 @@ class ObservationEncoder(nn.Module):
         self.encoders = nn.ModuleList(encoders)
         self.output_size = sum(encoder.output_size for encoder in encoders)
 
+    def image_keys(self) -> list[str]:
+        """Return the keys of what goes through convolutions."""
+        encoders = zip(self._keys, self.encoders, strict=True)
+        return [key for key, encoder in encoders if isinstance(encoder, ConvEncoder)]
+
     def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
         """Return weights, bias and activation of each layer, if one vector is all that is encoded."""
         encoder = self.encoders[0]

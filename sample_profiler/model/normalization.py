@@ -20,7 +20,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
-from sample_profiler.model.kernels.kernels import is_traced, scale, sum_bytes
+from sample_profiler.model.kernels.kernels import is_traced, scale, scale_to_pixels, sum_bytes
 from sample_profiler.spaces import DEFAULT_OBSERVATION_KEY, normalized_keys
 
 __all__ = ["ObservationNormalizer", "RunningMeanStd", "added_up"]
@@ -159,17 +159,49 @@ class ObservationNormalizer(nn.Module):
         self._entries = tuple(_make_entry(key, observation_spaces[key], options, running_keys) for key in self._keys)
         self.entries = nn.ModuleList(self._entries)
 
-    def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def forward(
+        self,
+        observations: Mapping[str, Tensor],
+        image_keys: Collection[str] = (),
+        memory: dict[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
         """Normalize N observations.
 
         Args:
             observations: By key, ``[N, ...]`` of the types that the environment gives; keys that the observation space
                 does not have are left out of the result.
+            image_keys: Of what may be as :meth:`pixels` returns it.
+            memory: Pixels that are there, by key, are overwritten; those of this call are there then.
 
         Returns:
             New tensors by key, ``[N, ...]`` float32.
         """
-        return {key: entry.forward(observations[key]) for key, entry in zip(self._keys, self._entries, strict=True)}
+        memory = {} if memory is None else memory
+        normalized = {}
+        for key, entry in zip(self._keys, self._entries, strict=True):
+            values = observations[key]
+            pixels = self.pixels(key, values, memory=memory.get(key)) if key in image_keys else None
+            if pixels is not None:
+                memory[key] = pixels
+            normalized[key] = entry.forward(values) if pixels is None else pixels
+        return normalized
+
+    def pixels(
+        self, key: str, values: Tensor, dtype: torch.dtype | None = None, memory: Tensor | None = None
+    ) -> Tensor | None:
+        """Normalize N images of a key as convolutions like them best; None where that is no single pass.
+
+        Args:
+            key: Of the images.
+            values: ``[N, C, H, W]``, as the environment gives them.
+            dtype: Of the result; None: that of autocast.
+            memory: Is overwritten and returned if it is such a result for as many images.
+
+        Returns:
+            ``[N, C, H, W]``, channels last.
+        """
+        entry = self._entries[self._keys.index(key)]
+        return entry.pixels(values, dtype, memory) if isinstance(entry, _AffineEntry) else None
 
     def update(self, observations: Mapping[str, Tensor]) -> None:
         """Take N observations into account, ``[N, ...]`` by key."""
@@ -215,6 +247,10 @@ class _AffineEntry(nn.Module):
             if self.statistics is not None:
                 piece.clamp_(-CLIP, CLIP)
         return normalized
+
+    def pixels(self, values: Tensor, dtype: torch.dtype | None, memory: Tensor | None) -> Tensor | None:
+        limit = math.inf if self.statistics is None else CLIP
+        return scale_to_pixels(values, self.factor, self.offset, limit, dtype=dtype, into=memory)
 
     def update(self, values: Tensor) -> None:
         if self.statistics is None or not len(values):

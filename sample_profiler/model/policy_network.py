@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium
@@ -55,6 +55,7 @@ class PolicyNetwork(nn.Module, ABC):
         self._is_masked = self._mask_size > 0
         self.observation_normalizer = ObservationNormalizer(self._seen, observations)
         self.returns_normalizer = RunningMeanStd()
+        self._image_keys: Collection[str] = ()  # of what nothing but convolutions of ours gets to see
 
     @abstractmethod
     def forward_head(self, normalized: Mapping[str, Tensor]) -> Tensor:
@@ -129,16 +130,20 @@ class PolicyNetwork(nn.Module, ABC):
         return num_parameters(self)
 
     @profile_range("ActorCritic.normalize")
-    def normalize(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def normalize(
+        self, observations: Mapping[str, Tensor], memory: dict[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
         """Prepare observations for the network.
 
         Args:
             observations: By key, ``[N, ...]``, as the environment gave them.
+            memory: Pixels that are there, by key, are overwritten; those of this call are there then.
 
         Returns:
-            New tensors by key, float32; an action mask as it was.
+            New tensors by key, float32; an action mask as it was. Images for convolutions of ours may be channels last
+            and in the type of autocast.
         """
-        normalized = self.observation_normalizer.forward(observations)
+        normalized = self.observation_normalizer.forward(observations, self._image_keys, memory)
         if self._is_masked:
             normalized[ACTION_MASK_KEY] = observations[ACTION_MASK_KEY]
         return normalized

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 
 from sample_profiler.model import ActionDistribution, PolicyNetwork
 from sample_profiler.model.precision import PrecisionName, computing_in
 from sample_profiler.ppo import losses
+from sample_profiler.ppo.pixels_anew import PixelsAnew
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
@@ -40,6 +41,7 @@ class ForwardPasses:
         self._device = device
         self._timing = timing
         self._forward_head = torch.compile(model.forward_head) if compiles else model.forward_head
+        self._pixels = PixelsAnew(model)
 
     def prepare(self, most_fragments: int) -> None:
         """Get ready for sequences of which up to so many are pieces of different episodes."""
@@ -50,7 +52,12 @@ class ForwardPasses:
     def encode(self, batch: MicroBatch) -> list[torch.Tensor]:
         """Encode the observations of a micro-batch piece by piece, `[n, E]` each."""
         with computing_in(self.precision, self._device):
-            return [self._forward_head(self._model.normalize(observations)) for observations in batch.observations]
+            return [self._encode_piece(observations) for observations in batch.observations]
+
+    def _encode_piece(self, observations: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        normalized = self._pixels.normalize(observations)
+        with self._pixels.kept_as_bytes(observations):
+            return self._forward_head(normalized)
 
     def behind_encoder(self, head: torch.Tensor, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:
         """Return the distribution of actions and the values, `[N]`, of a micro-batch.
@@ -145,7 +152,7 @@ class ForwardPasses:
     def _now_and_then(self, batch: MicroBatch) -> tuple[ActionDistribution, ActionDistribution]:
         """Return the distributions of the policy as it is now, and of those that acted."""
         with computing_in(self.precision, self._device):  # what is compiled is made for steps that are learned from
-            heads = [self._model.forward_head(self._model.normalize(each)) for each in batch.observations]
+            heads = [self._model.forward_head(self._pixels.normalize(each)) for each in batch.observations]
         now, _ = self.behind_encoder(torch.cat(heads), batch)
         return now, self._model.action_distribution(batch.steps.flat().action_parameters)
 

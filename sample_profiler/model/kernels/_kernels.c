@@ -9,6 +9,7 @@
 #include <Python.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) /* others cannot choose so */
@@ -142,17 +143,20 @@ FOR_EACH_PROCESSOR static void activate_bfloat16(uint16_t *values, Py_ssize_t co
 
 /* ---- Observations to normalized numbers ---- */
 
+PART_OF_A_LOOP float scaled(float value, float factor, float offset, float limit) {
+    value = value * factor + offset;
+    value = value > limit ? limit : value; /* NaN stays NaN: somebody has to notice it */
+    return value < -limit ? -limit : value;
+}
+
 #define SCALE(NAME, TYPE)                                                                                              \
     FOR_EACH_PROCESSOR static void NAME(                                                                               \
         const TYPE *RESTRICT values, const float *RESTRICT factor, const float *RESTRICT offset,                       \
         float *RESTRICT result, Py_ssize_t num_rows, Py_ssize_t row_size, float limit                                  \
     ) {                                                                                                                \
         for (Py_ssize_t row = 0; row < num_rows; row++, values += row_size, result += row_size)                        \
-            for (Py_ssize_t i = 0; i < row_size; i++) {                                                                \
-                float value = (float)values[i] * factor[i] + offset[i];                                                \
-                value = value > limit ? limit : value; /* NaN stays NaN: somebody has to notice it */                  \
-                result[i] = value < -limit ? -limit : value;                                                           \
-            }                                                                                                          \
+            for (Py_ssize_t i = 0; i < row_size; i++)                                                                  \
+                result[i] = scaled((float)values[i], factor[i], offset[i], limit);                                     \
     }
 
 SCALE(scale_bytes, uint8_t)
@@ -204,9 +208,9 @@ static void sum_bytes(
         for (Py_ssize_t channel = 0; channel < NUM_CHANNELS; channel++)                                                \
             pixels[i * NUM_CHANNELS + channel] = CONVERT(planes[channel * num_pixels + i]);
 
-#define INTERLEAVE_IMAGES(NAME, TYPE, CONVERT)                                                                         \
+#define INTERLEAVE_IMAGES(NAME, FROM, TO, CONVERT)                                                                     \
     FOR_EACH_PROCESSOR static void NAME(                                                                               \
-        const float *RESTRICT planes, TYPE *RESTRICT pixels, Py_ssize_t num_images, Py_ssize_t num_channels,           \
+        const FROM *RESTRICT planes, TO *RESTRICT pixels, Py_ssize_t num_images, Py_ssize_t num_channels,              \
         Py_ssize_t num_pixels                                                                                          \
     ) {                                                                                                                \
         for (; num_images > 0; num_images--) {                                                                         \
@@ -221,8 +225,47 @@ static void sum_bytes(
     }
 
 #define SAME(value) (value)
-INTERLEAVE_IMAGES(interleave_float32, float, SAME)
-INTERLEAVE_IMAGES(interleave_bfloat16, uint16_t, to_bfloat16)
+INTERLEAVE_IMAGES(interleave_bytes, uint8_t, uint8_t, SAME)
+INTERLEAVE_IMAGES(interleave_float32, float, float, SAME)
+INTERLEAVE_IMAGES(interleave_bfloat16, float, uint16_t, to_bfloat16)
+
+/* ---- Bytes of an image to normalized pixels ---- */
+
+#define SCALE_BYTES_TO(NAME, TYPE, CONVERT)                                                                            \
+    FOR_EACH_PROCESSOR static void NAME(                                                                               \
+        const uint8_t *RESTRICT bytes, const float *RESTRICT factor, const float *RESTRICT offset,                     \
+        TYPE *RESTRICT result, Py_ssize_t size, float limit                                                            \
+    ) {                                                                                                                \
+        for (Py_ssize_t i = 0; i < size; i++)                                                                          \
+            result[i] = CONVERT(scaled((float)bytes[i], factor[i], offset[i], limit));                                 \
+    }
+
+SCALE_BYTES_TO(scale_bytes_to_float32, float, SAME)
+SCALE_BYTES_TO(scale_bytes_to_bfloat16, uint16_t, to_bfloat16)
+
+/* Bytes are interleaved, and the coefficients once for all images: both are less to move than numbers. */
+static int scale_to_pixels(
+    const uint8_t *bytes, const float *factor, const float *offset, void *pixels, Py_ssize_t num_images,
+    Py_ssize_t num_channels, Py_ssize_t num_pixels, float limit, int is_bfloat16
+) {
+    Py_ssize_t size = num_channels * num_pixels;
+    float *factors = malloc(2 * size * sizeof(float) + size);
+    if (factors == NULL)
+        return -1;
+    float *offsets = factors + size;
+    uint8_t *interleaved = (uint8_t *)(offsets + size);
+    interleave_float32(factor, factors, 1, num_channels, num_pixels);
+    interleave_float32(offset, offsets, 1, num_channels, num_pixels);
+    for (Py_ssize_t image = 0; image < num_images; image++) {
+        interleave_bytes(bytes + image * size, interleaved, 1, num_channels, num_pixels);
+        if (is_bfloat16)
+            scale_bytes_to_bfloat16(interleaved, factors, offsets, (uint16_t *)pixels + image * size, size, limit);
+        else
+            scale_bytes_to_float32(interleaved, factors, offsets, (float *)pixels + image * size, size, limit);
+    }
+    free(factors);
+    return 0;
+}
 
 /* ---- Small multilayer perceptrons ---- */
 
@@ -453,6 +496,26 @@ static PyObject *call_interleave(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *call_scale_to_pixels(PyObject *module, PyObject *arguments) {
+    Py_ssize_t bytes, factor, offset, pixels, num_images, num_channels, num_pixels;
+    float limit;
+    int is_bfloat16, status;
+    if (!PyArg_ParseTuple(
+            arguments, "nnnnnnnfp", &bytes, &factor, &offset, &pixels, &num_images, &num_channels, &num_pixels, &limit,
+            &is_bfloat16
+        ))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = scale_to_pixels(
+        (uint8_t *)bytes, (float *)factor, (float *)offset, (void *)pixels, num_images, num_channels, num_pixels, limit,
+        is_bfloat16
+    );
+    Py_END_ALLOW_THREADS;
+    if (status < 0)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_fused_mlp(PyObject *module, PyObject *arguments) {
     Py_ssize_t rows, layers, result, num_rows, num_layers, num_results;
     int most_lanes;
@@ -514,6 +577,8 @@ static PyMethodDef METHODS[] = {
      "sum_bytes(bytes, sums, squares, num_rows, row_size): adds to float64 sums and squares."},
     {"interleave", call_interleave, METH_VARARGS,
      "interleave(planes, pixels, num_images, num_channels, num_pixels, is_bfloat16)"},
+    {"scale_to_pixels", call_scale_to_pixels, METH_VARARGS,
+     "scale_to_pixels(bytes, factor, offset, pixels, num_images, num_channels, num_pixels, limit, is_bfloat16)"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -25,4 +25,16 @@ def interleave(
 def scale(
     values: int, factor: int, offset: int, result: int, num_rows: int, row_size: int, limit: float, item_size: int, /
 ) -> None: ...
+def scale_to_pixels(
+    bytes: int,
+    factor: int,
+    offset: int,
+    pixels: int,
+    num_images: int,
+    num_channels: int,
+    num_pixels: int,
+    limit: float,
+    is_bfloat16: bool,
+    /,
+) -> None: ...
 def sum_bytes(bytes: int, sums: int, squares: int, num_rows: int, row_size: int, /) -> None: ...

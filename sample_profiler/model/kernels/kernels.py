@@ -24,6 +24,7 @@ __all__ = [
         "has_kernels_for",
         "is_traced",
         "scale",
+        "scale_to_pixels",
     ),
     *("make_fused_mlp", "sum_bytes", "to_pixels"),
 ]
@@ -132,14 +133,63 @@ def scale(values: Tensor, factor: Tensor, offset: Tensor, limit: float) -> Tenso
     """
     if not has_kernels_for(values, _SCALED) or not values.is_contiguous() or _wants_gradient(values):
         return None
-    for coefficients in (factor, offset):
-        is_fitting = coefficients.shape == values.shape[1:] and coefficients.dtype == torch.float32
-        if not is_fitting or not coefficients.is_cpu or not coefficients.is_contiguous():
-            return None
+    if not _are_coefficients(factor, offset, values.shape[1:]):
+        return None
     scaled = torch.empty(values.shape, dtype=torch.float32, device=_CPU)
     addresses = values.data_ptr(), factor.data_ptr(), offset.data_ptr(), scaled.data_ptr()
     _kernels.scale(*addresses, len(values), factor.numel(), limit, values.itemsize)
     return scaled
+
+
+def scale_to_pixels(
+    values: Tensor,
+    factor: Tensor,
+    offset: Tensor,
+    limit: float,
+    *,
+    dtype: torch.dtype | None = None,
+    into: Tensor | None = None,
+) -> Tensor | None:
+    """Return what :func:`to_pixels` makes of what :func:`scale` returns, in one pass; None where it does not apply.
+
+    Args:
+        values: ``[N, C, H, W]`` uint8.
+        factor: ``[C, H, W]`` float32.
+        offset: ``[C, H, W]`` float32.
+        limit: May be infinite.
+        dtype: Of the result, float32 or bfloat16; None: that of autocast.
+        into: Is overwritten and returned if it is of the result's shape, type and layout.
+
+    Returns:
+        ``[N, C, H, W]``, channels last.
+    """
+    dtype = dtype or _dtype_of_autocast()
+    if values.ndim != 4 or values.shape[1] not in _CHANNELS or dtype not in _NUMBERS:
+        return None
+    if not has_kernels_for(values, (torch.uint8,)) or not values.is_contiguous():
+        return None
+    if not _are_coefficients(factor, offset, values.shape[1:]):
+        return None
+    if into is not None and into.shape == values.shape and into.dtype == dtype:
+        pixels = into.contiguous(memory_format=torch.channels_last)
+    else:
+        pixels = torch.empty(values.shape, dtype=dtype, device=_CPU, memory_format=torch.channels_last)
+    addresses = values.data_ptr(), factor.data_ptr(), offset.data_ptr(), pixels.data_ptr()
+    num_images, num_channels, height, width = values.shape
+    _kernels.scale_to_pixels(*addresses, num_images, num_channels, height * width, limit, dtype == torch.bfloat16)
+    return pixels
+
+
+def _dtype_of_autocast() -> torch.dtype:
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+
+
+def _are_coefficients(factor: Tensor, offset: Tensor, shape: torch.Size) -> bool:
+    for coefficients in (factor, offset):
+        is_fitting = coefficients.shape == shape and coefficients.dtype == torch.float32
+        if not is_fitting or not coefficients.is_cpu or not coefficients.is_contiguous():
+            return False
+    return True
 
 
 def sum_bytes(rows: Tensor) -> tuple[Tensor, Tensor] | None:

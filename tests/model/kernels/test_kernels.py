@@ -23,6 +23,7 @@ from sample_profiler.model.kernels.kernels import (
     draw_normal,
     make_fused_mlp,
     scale,
+    scale_to_pixels,
     sum_bytes,
     to_pixels,
 )
@@ -285,6 +286,52 @@ def test_pixels_are_the_images_in_the_other_layout(num_channels: int, autocast: 
 )
 def test_images_that_do_not_fit_stay_as_they_are(images: torch.Tensor) -> None:
     assert to_pixels(images) is images
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4, 5), (1, 4, 1, 1), (3, 3, 10, 13), (2, 4, 72, 128)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bytes_become_pixels_in_one_pass_as_in_two(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    images = torch.randint(0, 256, shape, dtype=torch.uint8)
+    factor, offset = torch.randn(shape[1:]) / 20, torch.randn(shape[1:])
+
+    with torch.autocast("cpu", dtype, enabled=dtype == torch.bfloat16):
+        scaled = scale(images, factor, offset, 5.0)
+        pixels = scale_to_pixels(images, factor, offset, 5.0)
+        assert (pixels is None) == (scaled is None) == (kernels._kernels is None)
+        if scaled is None or pixels is None:
+            return
+        assert torch.equal(pixels, to_pixels(scaled))
+    assert pixels.is_contiguous(memory_format=torch.channels_last) and pixels.dtype == dtype
+    again = scale_to_pixels(images, offset, factor, 5.0, dtype=dtype, into=pixels)
+    assert again is not None and again.data_ptr() == pixels.data_ptr()
+    exact = (images.double() * offset.double() + factor.double()).clamp(-5.0, 5.0)
+    torch.testing.assert_close(again.double(), exact, rtol=2**-8 if dtype == torch.bfloat16 else 1e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("other", [torch.zeros(1, 3, 4, 5), torch.zeros(2, 3, 4, 5).double()])
+def test_pixels_overwrite_nothing_of_another_kind(other: torch.Tensor) -> None:
+    images = torch.ones(2, 3, 4, 5, dtype=torch.uint8)
+
+    pixels = scale_to_pixels(images, torch.ones(3, 4, 5), torch.ones(3, 4, 5), 5.0, into=other)
+
+    assert not other.any()
+    assert pixels is None or torch.equal(pixels, torch.full((2, 3, 4, 5), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("images", "num_coefficients"),
+    [
+        (torch.zeros(2, 3, 4, 5), (3, 4, 5)),
+        (torch.zeros(2, 2, 4, 5, dtype=torch.uint8), (2, 4, 5)),
+        (torch.zeros(2, 3, 20, dtype=torch.uint8), (3, 20)),
+        (torch.zeros(2, 3, 5, 4, dtype=torch.uint8).transpose(2, 3), (3, 4, 5)),
+        (torch.zeros(2, 3, 4, 5, dtype=torch.uint8), ()),
+    ],
+)
+def test_what_is_no_image_of_bytes_does_not_become_pixels(
+    images: torch.Tensor, num_coefficients: tuple[int, ...]
+) -> None:
+    assert scale_to_pixels(images, torch.ones(num_coefficients), torch.ones(num_coefficients), 5.0) is None
 
 
 def test_many_threads_leave_much_work_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:

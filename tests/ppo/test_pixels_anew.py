@@ -1,0 +1,114 @@
+"""Pixels of images are computed again for the pass backwards, and nothing comes out otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from sample_profiler.config import parse_config
+from sample_profiler.model import ActorCritic, make_actor_critic
+from sample_profiler.model.kernels.kernels import KERNELS
+from sample_profiler.model.precision import computing_in
+from sample_profiler.model.registry import ModelParts
+from sample_profiler.ppo.pixels_anew import PixelsAnew
+
+CPU = torch.device("cpu")
+IMAGE = spaces.Box(0, 255, (3, 24, 20), np.uint8)
+SPACE = spaces.Dict({"obs": IMAGE, "second": IMAGE, "speed": spaces.Box(-1, 1, (4,), np.float32)})
+PIECES = (5, 3, 5)
+
+
+class ViewEncoder(nn.Module):
+    """Takes images apart by `view`, as much code of others does, and returns part of its input."""
+
+    output_size = 10
+
+    def __init__(self, observation_space: spaces.Dict) -> None:
+        super().__init__()
+
+    def forward(self, observations: dict[str, Tensor]) -> Tensor:
+        return observations["obs"].view(len(observations["obs"]), -1)[:, :10]
+
+
+def make_model(*flags: str, parts: ModelParts | None = None) -> ActorCritic:
+    torch.manual_seed(3)
+    config = parse_config(["--env=any", "--encoder_conv_architecture=convnet_simple", "--rnn_size=8", *flags])
+    model = make_actor_critic(config.model, config.observations, SPACE, spaces.Discrete(2), parts)
+    for observations in make_pieces():
+        model.update_normalizer(observations)
+    return model
+
+
+def make_pieces() -> list[dict[str, Tensor]]:
+    generator = torch.Generator().manual_seed(4)
+    return [
+        {
+            "obs": torch.randint(0, 256, (size, *IMAGE.shape), dtype=torch.uint8, generator=generator),
+            "second": torch.randint(0, 256, (size, *IMAGE.shape), dtype=torch.uint8, generator=generator),
+            "speed": torch.randn(size, 4, generator=generator),
+        }
+        for size in PIECES
+    ]
+
+
+def gradients(model: ActorCritic, heads: list[Tensor]) -> list[Tensor]:
+    loss = torch.cat([head.float() for head in heads]).square().sum()
+    return list(torch.autograd.grad(loss, [*model.trunks.parameters()], allow_unused=True))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    "flags", [(), ("--encoder_conv_architecture=resnet_impala",), ("--actor_critic_share_weights=False",)]
+)
+def test_gradients_are_those_of_pixels_that_are_kept(flags, precision) -> None:
+    model = make_model(*flags)
+    found = []
+    for anew in (False, True):
+        heads = []
+        pixels = PixelsAnew(model)
+        with computing_in(precision, CPU):
+            for observations in make_pieces():
+                if anew:
+                    normalized = pixels.normalize(observations)
+                    with pixels.kept_as_bytes(observations):
+                        heads.append(model.forward_head(normalized))
+                else:
+                    heads.append(model.forward_head(model.normalize(observations)))
+        found.append([*heads, *gradients(model, heads)])
+    for kept, computed in zip(*found, strict=True):
+        assert (kept is None) == (computed is None)
+        assert kept is None or torch.equal(kept, computed)
+
+
+@pytest.mark.skipif(KERNELS != "compiled", reason="pixels are kept where torch's functions make them")
+@pytest.mark.parametrize("anew", [True, False])
+def test_what_is_computed_keeps_no_pixels(anew: bool) -> None:
+    model = make_model()
+    pixels = PixelsAnew(model)
+    made, heads = [], []
+    for observations in make_pieces():  # each of another size than the one before, so in other memory
+        normalized = pixels.normalize(observations)
+        made.append(weakref.ref(normalized["obs"]))
+        with pixels.kept_as_bytes(observations) if anew else contextlib.nullcontext():
+            heads.append(model.forward_head(normalized))
+    del normalized
+    assert [each() is not None for each in made] == ([False, False, True] if anew else [True] * 3)
+
+
+def test_encoders_of_ones_own_see_what_they_have_always_seen() -> None:
+    model = make_model(parts=ModelParts(encoder=ViewEncoder))
+    pixels = PixelsAnew(model)
+    heads = []
+    for observations in make_pieces():
+        normalized = pixels.normalize(observations)
+        assert normalized["obs"].is_contiguous() and normalized["obs"].dtype == torch.float32
+        with pixels.kept_as_bytes(observations):
+            heads.append(model.forward_head(normalized))
+    expected = [model.observation_normalizer(each)["obs"].flatten(1)[:, :10] for each in make_pieces()]
+    assert all(torch.equal(head, rows) for head, rows in zip(heads, expected, strict=True)), "pieces overwrote others"
