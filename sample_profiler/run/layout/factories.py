@@ -27,7 +27,7 @@ from sample_profiler.profiling import Timing
 from sample_profiler.profiling.device_clock import clock as device_clock
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
 from sample_profiler.runtime.machine.core_shares import choose_training_threads
-from sample_profiler.runtime.machine.libraries import keep_freed_memory, keep_small_memory_apart
+from sample_profiler.runtime.machine.libraries import keep_freed_memory
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.runtime.processes.child import is_runner_gone
@@ -252,7 +252,6 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     ranks = _meet_ranks(blueprint, policy, device, timing, reports)
     trainer = _make_trainer(blueprint, model, device, timing, ranks)
     _measure_device(blueprint, trainer.timing)
-    keep_small_memory_apart()
     with ranks.failing_together():  # a checkpoint that cannot be loaded is the affair of all
         return Learner(
             policy=policy,

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import sys
 
-__all__ = ["keep_freed_memory", "keep_small_memory_apart", "let_idle_threads_sleep", "tame_numerical_libraries"]
+__all__ = ["keep_freed_memory", "let_idle_threads_sleep", "tame_numerical_libraries"]
 
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MMAP_THRESHOLD = 32 << 20  # the most that glibc takes
 _TRIM_THRESHOLD = 1 << 30
-
-# Bytes of a gap, and how many: for objects of libraries, for kernels that they compile, for a layer's products.
-_GAPS = ((80 << 10, 256), (5 << 18, 128), (5 << 20, 16))
-_BETWEEN_GAPS = 1100  # more than what malloc keeps for the next one of its size, and nothing else, when it is freed
 
 
 def let_idle_threads_sleep() -> None:
@@ -55,26 +50,3 @@ def keep_freed_memory() -> None:
         return  # another C library, with other habits
     for parameter, num_bytes in ((_M_MMAP_THRESHOLD, _MMAP_THRESHOLD), (_M_TRIM_THRESHOLD, _TRIM_THRESHOLD)):
         mallopt(parameter, num_bytes)
-
-
-@functools.cache  # once in a process: the next Learner finds them
-def keep_small_memory_apart() -> None:
-    """Leave gaps in the heap, in which small pieces of memory find room from now on: not between large tensors.
-
-    malloc takes the smallest gap that is large enough. Once all others are in use, that is one in which tensors of a
-    training step lay and are to lie again. What comes to stay there, such as a kernel that oneDNN compiles for another
-    number of rows, leaves too little for them; they go to the heap's end, which grows by 10 to 30 MiB each time.
-    The gaps are addresses: memory that nobody has written to costs nothing.
-    """
-    try:
-        library = ctypes.CDLL(None)
-        malloc, realloc = library.malloc, library.realloc
-        if not hasattr(library, "mallopt"):
-            return  # another C library, with other habits
-    except (OSError, AttributeError):
-        return
-    malloc.restype = realloc.restype = ctypes.c_void_p
-    malloc.argtypes, realloc.argtypes = [ctypes.c_size_t], [ctypes.c_void_p, ctypes.c_size_t]
-    pieces = [malloc(num_bytes) for num_bytes, how_many in _GAPS for _ in range(how_many)]
-    for piece in pieces:
-        realloc(piece, _BETWEEN_GAPS)  # its beginning stays in use, and keeps the gap behind it from the next one
