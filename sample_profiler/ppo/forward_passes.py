@@ -41,7 +41,8 @@ class ForwardPasses:
         self._device = device
         self._timing = timing
         self._forward_head = torch.compile(model.forward_head) if compiles else model.forward_head
-        self._pixels = PixelsAnew(model)
+        # What is compiled decides by itself what it keeps.
+        self._pixels = None if compiles else PixelsAnew(model)
 
     def prepare(self, most_fragments: int) -> None:
         """Get ready for sequences of which up to so many are pieces of different episodes."""
@@ -55,6 +56,8 @@ class ForwardPasses:
             return [self._encode_piece(observations) for observations in batch.observations]
 
     def _encode_piece(self, observations: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        if self._pixels is None:
+            return self._forward_head(self._model.normalize(observations))
         normalized = self._pixels.normalize(observations)
         with self._pixels.kept_as_bytes(observations):
             return self._forward_head(normalized)
@@ -152,7 +155,7 @@ class ForwardPasses:
     def _now_and_then(self, batch: MicroBatch) -> tuple[ActionDistribution, ActionDistribution]:
         """Return the distributions of the policy as it is now, and of those that acted."""
         with computing_in(self.precision, self._device):  # what is compiled is made for steps that are learned from
-            heads = [self._model.forward_head(self._pixels.normalize(each)) for each in batch.observations]
+            heads = [self._model.forward_head(self._model.normalize(each)) for each in batch.observations]
         now, _ = self.behind_encoder(torch.cat(heads), batch)
         return now, self._model.action_distribution(batch.steps.flat().action_parameters)
 

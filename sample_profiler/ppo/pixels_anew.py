@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -49,7 +50,9 @@ class PixelsAnew:
         Args:
             observations: what :meth:`normalize` has been called with last.
         """
-        keys = {self._memory[key].untyped_storage().data_ptr(): key for key in self._memory if key in observations}
+        keys = {pixels.untyped_storage().data_ptr(): key for key, pixels in self._memory.items()}
+        if not keys:  # no images, or none that are made by a loop of ours
+            return contextlib.nullcontext()
 
         def pack(tensor: Tensor) -> Tensor | _Kept:
             key = keys.get(tensor.untyped_storage().data_ptr()) if tensor.layout is torch.strided else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,7 +18,10 @@ from sample_profiler.model import ActorCritic, make_actor_critic
 from sample_profiler.model.kernels.kernels import KERNELS
 from sample_profiler.model.precision import computing_in
 from sample_profiler.model.registry import ModelParts
+from sample_profiler.ppo.forward_passes import ForwardPasses
 from sample_profiler.ppo.pixels_anew import PixelsAnew
+from sample_profiler.ppo.training_data import MicroBatch
+from sample_profiler.profiling import Timing
 
 CPU = torch.device("cpu")
 IMAGE = spaces.Box(0, 255, (3, 24, 20), np.uint8)
@@ -62,28 +67,22 @@ def gradients(model: ActorCritic, heads: list[Tensor]) -> list[Tensor]:
     return list(torch.autograd.grad(loss, [*model.trunks.parameters()], allow_unused=True))
 
 
+@pytest.mark.parametrize("compiles", [False, True])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize(
     "flags", [(), ("--encoder_conv_architecture=resnet_impala",), ("--actor_critic_share_weights=False",)]
 )
-def test_gradients_are_those_of_pixels_that_are_kept(flags, precision) -> None:
+def test_gradients_are_those_of_pixels_that_are_kept(flags, precision, compiles, monkeypatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function: function)  # as if; it keeps what it is given
     model = make_model(*flags)
-    found = []
-    for anew in (False, True):
-        heads = []
-        pixels = PixelsAnew(model)
-        with computing_in(precision, CPU):
-            for observations in make_pieces():
-                if anew:
-                    normalized = pixels.normalize(observations)
-                    with pixels.kept_as_bytes(observations):
-                        heads.append(model.forward_head(normalized))
-                else:
-                    heads.append(model.forward_head(model.normalize(observations)))
-        found.append([*heads, *gradients(model, heads)])
-    for kept, computed in zip(*found, strict=True):
-        assert (kept is None) == (computed is None)
-        assert kept is None or torch.equal(kept, computed)
+    passes = ForwardPasses(model, precision, CPU, Timing("test"), compiles=compiles)
+    with computing_in(precision, CPU):
+        kept = [model.forward_head(model.normalize(observations)) for observations in make_pieces()]
+    anew = passes.encode(cast("MicroBatch", SimpleNamespace(observations=make_pieces())))
+    found = [[*heads, *gradients(model, heads)] for heads in (kept, anew)]
+    for expected, computed in zip(*found, strict=True):
+        assert (expected is None) == (computed is None)
+        assert expected is None or torch.equal(expected, computed)
 
 
 @pytest.mark.skipif(KERNELS != "compiled", reason="pixels are kept where torch's functions make them")
