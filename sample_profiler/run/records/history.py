@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-__all__ = ["History"]
+__all__ = ["Columns", "History", "made", "to_json"]
+
+Columns = Callable[[], Any] | Mapping[str, "Columns"]
+"""JSON-ready data in dictionaries, made when it is asked for: all at once takes many times what it is kept as."""
 
 _MOST_POINTS = 600
 _DIGITS = 6
@@ -32,6 +37,10 @@ class History:
     def points(self) -> dict[str, list[tuple[float, float]]]:
         """Return pairs of seconds and value, by figure."""
         return {name: series.points() for name, series in self._series.items()}
+
+    def columns(self) -> Columns:
+        """Return the same, made when it is asked for."""
+        return {name: series.points for name, series in self._series.items()}
 
 
 class _Series:
@@ -63,3 +72,21 @@ class _Series:
         if len(self._times_s) > _MOST_POINTS:
             del self._times_s[1::2], self._values[1::2]
             self._spacing *= 2
+
+
+def made(columns: Columns) -> Any:
+    """Return all of them as they are asked for."""
+    return columns() if callable(columns) else {name: made(each) for name, each in columns.items()}
+
+
+def to_json(columns: Columns) -> Iterator[str]:
+    """Yield them as JSON, one at a time."""
+    if callable(columns):
+        yield json.dumps(columns(), allow_nan=False)
+        return
+    before = "{"
+    for name, each in columns.items():
+        yield f"{before}{json.dumps(name)}: "
+        yield from to_json(each)
+        before = ",\n"
+    yield "}" if columns else "{}"

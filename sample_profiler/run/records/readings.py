@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
 
 from sample_profiler.analysis.window import COUNTERS
 from sample_profiler.component_id import ROLLOUT_WORKER
 from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
+from sample_profiler.run.records.history import Columns
 from sample_profiler.vocabulary import (
     AVAILABLE_MEMORY_MIB,
     CHILDREN_CPU_S,
@@ -80,16 +81,16 @@ class RunReadings:
                 values[:] = values[::2]
             self._spacing *= 2
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return them as JSON-ready data for `analysis.trends.readings`, without blocks that take hardly any time."""
-        gauges: dict[str, dict[str, list[float | None]]] = {}
-        blocks: dict[str, dict[str, dict[str, list[float | None]]]] = {}
+    def columns(self) -> Columns:
+        """Return them as data for `analysis.trends.readings`, without blocks that take hardly any time."""
+        gauges: dict[str, dict[str, Columns]] = {}
+        blocks: dict[str, dict[str, dict[str, Columns]]] = {}
         for key, column in self._columns.items():
             if len(key) == 2:
-                gauges.setdefault(key[0], {})[key[1]] = _rounded(column)
+                gauges.setdefault(key[0], {})[key[1]] = partial(_rounded, column)
             elif self._takes_time(key):
-                blocks.setdefault(key[0], {}).setdefault(key[1], {})[key[2]] = _rounded(column)
-        return {"times_s": _rounded(self._times_s), "gauges": gauges, "blocks": blocks}
+                blocks.setdefault(key[0], {}).setdefault(key[1], {})[key[2]] = partial(_rounded, column)
+        return {"times_s": partial(_rounded, self._times_s), "gauges": gauges, "blocks": blocks}
 
     def _put(self, key: _Key, value: float, *, counts_up: bool) -> None:
         column = self._columns.get(key)

@@ -20,6 +20,7 @@ from sample_profiler.analysis.window import process_identity, window, with_recen
 from sample_profiler.config import ProfilingOptions
 from sample_profiler.config.parts.profiling import parse_window
 from sample_profiler.errors import SessionError
+from sample_profiler.files import written_whole
 from sample_profiler.profiling.record.earlier_timers import take_off
 from sample_profiler.profiling.record.process_record import PROCESS_GAUGES, ProcessRecord
 from sample_profiler.profiling.session.session import KEPT_EVENTS_S, Session, read_live
@@ -33,7 +34,7 @@ from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.reports.timeline.follow import TimelineRecorder
-from sample_profiler.run.records.history import History
+from sample_profiler.run.records.history import Columns, History, made, to_json
 from sample_profiler.run.records.lost_records import LostRecords
 from sample_profiler.run.records.readings import RunReadings
 from sample_profiler.run_folder import EARLIER, RunFolder
@@ -182,6 +183,7 @@ class RunRecords:
         session = self._read(with_events=False)
         if session is None:
             return Session(created_s=time.time())
+        session.run |= self._history_facts()
         if self._warm_up is None:
             session.processes.clear()
         else:
@@ -192,7 +194,7 @@ class RunRecords:
     def _read(self, **options: Any) -> Session | None:
         """Read what there is; None, and a warning now and then, if that cannot be done: no reason to end a run."""
         try:
-            session = read_live(self._folder.path, **options)
+            session = read_live(self._folder.path, with_history=False, **options)  # which comes from here
             session.merge(self._lost.session())
             return session
         except SessionError as error:
@@ -218,7 +220,8 @@ class RunRecords:
         document = make_run_document(root, {}, self._metadata(), workers)
         try:
             write_document(document, self._folder.timers)
-            write_document(self._history_facts(), self._folder.history)
+            with written_whole(self._folder.history) as partial, partial.open("w", encoding="utf-8") as file:
+                file.writelines(to_json({**self._over_time(), "history_start_s": lambda: self._begun_wall_s}))
         except OSError as error:
             logger.warning("Cannot write the timers: %s", error)
 
@@ -280,11 +283,10 @@ class RunRecords:
         self._history.add(time.monotonic() - self._begun_s, figures)
 
     def _history_facts(self) -> dict[str, Any]:
-        return {
-            "history_start_s": self._begun_wall_s,
-            "history": self._history.points(),
-            "readings": self._readings.to_dict(),
-        }
+        return {"history_start_s": self._begun_wall_s, **made(self._over_time())}
+
+    def _over_time(self) -> dict[str, Columns]:
+        return {"history": self._history.columns(), "readings": self._readings.columns()}
 
     def follow_timeline(self) -> None:
         """Go on with the timeline that is wanted of a window of the run; call it several times a second."""

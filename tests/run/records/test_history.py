@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 from sample_profiler.run.records import history as module
-from sample_profiler.run.records.history import History
+from sample_profiler.run.records.history import History, made, to_json
 
 
 def test_points_are_by_figure_and_figures_may_come_late():
@@ -29,3 +30,24 @@ def test_points_of_a_long_run_are_evenly_apart_and_the_latest_is_among_them(monk
         assert len(points) <= 8 and (second < 8 or len(points) > 4)
         *gaps, last = [after - before for (before, _), (after, _) in pairwise(points)] or [0.0]
         assert len(set(gaps)) <= 1 and all(last <= gap for gap in gaps)
+
+
+def test_columns_become_json_one_at_a_time():
+    history, asked = History(), []
+    history.add(1.0, {"fps": 10.0, 'of "quotes"': 2.5})
+    late = {"a": lambda: asked.append("a") or [1, None], "b": {"c": lambda: asked.append("c") or 0.5, "none": {}}}
+    columns = {"history": history.columns(), **late}
+    pieces = to_json(columns)
+    text = ""
+    while '"a"' not in text:
+        text += next(pieces)
+    assert asked == [], "what nobody has asked for yet takes no memory"
+    document = json.loads(text + "".join(pieces))
+    assert asked == ["a", "c"]
+    assert document == {
+        "history": {"fps": [[1.0, 10.0]], 'of "quotes"': [[1.0, 2.5]]},
+        "a": [1, None],
+        "b": {"c": 0.5, "none": {}},
+    }
+    assert made(columns)["history"] == history.points()
+    assert "".join(to_json({})) == "{}"
