@@ -275,7 +275,7 @@ class InferenceWorker:
         num_rows = len(rows)
         outputs: Sequence[Any]
         if self._graphed is None:
-            with timing.add_time(OBS_TO_DEVICE_NORMALIZE, device=True):
+            with timing.add_time(OBS_TO_DEVICE_NORMALIZE, device=True), computing_in(self._precision, self._device):
                 normalized = self._network.network.normalize({k: self._to_device(v) for k, v in observations.items()})
             with timing.add_time(FORWARD, device=True):
                 outputs = self._draw_actions(normalized, self._to_device(states), num_rows)

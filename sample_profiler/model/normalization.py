@@ -174,20 +174,20 @@ class ObservationNormalizer(nn.Module):
             memory: Pixels that are there, by key, are overwritten; those of this call are there then.
 
         Returns:
-            New tensors by key, ``[N, ...]`` float32.
+            New tensors by key but for `memory`, ``[N, ...]`` float32 but for pixels.
         """
         memory = {} if memory is None else memory
         normalized = {}
         for key, entry in zip(self._keys, self._entries, strict=True):
             values = observations[key]
-            pixels = self.pixels(key, values, memory=memory.get(key)) if key in image_keys else None
+            pixels = self.pixels(key, values, into=memory.get(key)) if key in image_keys else None
             if pixels is not None:
                 memory[key] = pixels
             normalized[key] = entry.forward(values) if pixels is None else pixels
         return normalized
 
     def pixels(
-        self, key: str, values: Tensor, dtype: torch.dtype | None = None, memory: Tensor | None = None
+        self, key: str, values: Tensor, dtype: torch.dtype | None = None, into: Tensor | None = None
     ) -> Tensor | None:
         """Normalize N images of a key as convolutions like them best; None where that is no single pass.
 
@@ -195,13 +195,13 @@ class ObservationNormalizer(nn.Module):
             key: Of the images.
             values: ``[N, C, H, W]``, as the environment gives them.
             dtype: Of the result; None: that of autocast.
-            memory: Is overwritten and returned if it is such a result for as many images.
+            into: Is overwritten and returned if it is such a result for as many images.
 
         Returns:
             ``[N, C, H, W]``, channels last.
         """
         entry = self._entries[self._keys.index(key)]
-        return entry.pixels(values, dtype, memory) if isinstance(entry, _AffineEntry) else None
+        return entry.pixels(values, dtype, into) if isinstance(entry, _AffineEntry) else None
 
     def update(self, observations: Mapping[str, Tensor]) -> None:
         """Take N observations into account, ``[N, ...]`` by key."""
@@ -248,9 +248,9 @@ class _AffineEntry(nn.Module):
                 piece.clamp_(-CLIP, CLIP)
         return normalized
 
-    def pixels(self, values: Tensor, dtype: torch.dtype | None, memory: Tensor | None) -> Tensor | None:
+    def pixels(self, values: Tensor, dtype: torch.dtype | None, into: Tensor | None) -> Tensor | None:
         limit = math.inf if self.statistics is None else CLIP
-        return scale_to_pixels(values, self.factor, self.offset, limit, dtype=dtype, into=memory)
+        return scale_to_pixels(values, self.factor, self.offset, limit, dtype=dtype, into=into)
 
     def update(self, values: Tensor) -> None:
         if self.statistics is None or not len(values):

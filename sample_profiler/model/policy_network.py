@@ -140,8 +140,8 @@ class PolicyNetwork(nn.Module, ABC):
             memory: Pixels that are there, by key, are overwritten; those of this call are there then.
 
         Returns:
-            New tensors by key, float32; an action mask as it was. Images for convolutions of ours may be channels last
-            and in the type of autocast.
+            New tensors by key but for `memory`, float32; an action mask as it was. Images for convolutions of ours may
+            be channels last and in the type of autocast.
         """
         normalized = self.observation_normalizer.forward(observations, self._image_keys, memory)
         if self._is_masked:

@@ -59,7 +59,7 @@ class ForwardPasses:
         if self._pixels is None:
             return self._forward_head(self._model.normalize(observations))
         normalized = self._pixels.normalize(observations)
-        with self._pixels.kept_as_bytes(observations):
+        with self._pixels.kept_as_bytes(observations, normalized):
             return self._forward_head(normalized)
 
     def behind_encoder(self, head: torch.Tensor, batch: MicroBatch) -> tuple[ActionDistribution, torch.Tensor]:

@@ -43,24 +43,27 @@ class FusedAdam:
         self._parameters = list(parameters)
         self._moments = [[torch.zeros_like(parameter) for parameter in self._parameters] for _ in _MOMENTS]
         self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self._parameters]
-        self._gradients = [torch.zeros_like(parameter) for parameter in self._parameters]
+        self._gradients = [torch.zeros_like(parameter) for parameter in self._parameters if parameter.is_cpu]
         self._versions: list[int] = []  # of the gradients' memory, when they were zero
+        self._on_cpu = [parameter for parameter in self._parameters if parameter.is_cpu]
         # The kernel takes parameters of one kind.
         kinds = [(parameter.device, parameter.dtype) for parameter in self._parameters]
         self._of_one_kind = [[i for i, kind in enumerate(kinds) if kind == each] for each in dict.fromkeys(kinds)]
 
     def zero_grad(self) -> None:
-        """Begin gradients anew, in memory that stays: what comes and goes leaves large tensors no room on the heap."""
+        """Begin gradients anew, on a processor in memory that stays: else they cut its heap to pieces."""
+        for parameter in self._parameters:
+            parameter.grad = None
         if self._gradients:
             torch._foreach_zero_(self._gradients)
         self._versions = [gradient._version for gradient in self._gradients]
-        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+        for parameter, gradient in zip(self._on_cpu, self._gradients, strict=True):
             parameter.grad = gradient
 
     def drop_untouched(self) -> None:
         """Leave parameters that no loss since :meth:`zero_grad` depends on without a gradient."""
-        for parameter, gradient, version in zip(self._parameters, self._gradients, self._versions, strict=True):
-            if gradient._version == version:
+        for parameter, gradient, version in zip(self._on_cpu, self._gradients, self._versions, strict=True):
+            if parameter.grad is gradient and gradient._version == version:
                 parameter.grad = None
 
     @torch.no_grad()

@@ -94,10 +94,24 @@ def test_what_is_computed_keeps_no_pixels(anew: bool) -> None:
     for observations in make_pieces():  # each of another size than the one before, so in other memory
         normalized = pixels.normalize(observations)
         made.append(weakref.ref(normalized["obs"]))
-        with pixels.kept_as_bytes(observations) if anew else contextlib.nullcontext():
+        with pixels.kept_as_bytes(observations, normalized) if anew else contextlib.nullcontext():
             heads.append(model.forward_head(normalized))
     del normalized
     assert [each() is not None for each in made] == ([False, False, True] if anew else [True] * 3)
+
+
+def test_what_is_never_gone_through_backwards_goes_away() -> None:
+    model = make_model()
+    pixels = PixelsAnew(model)
+    activations = []
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            module.register_forward_hook(lambda _module, _inputs, output: activations.append(weakref.ref(output)))
+    for observations in make_pieces():
+        normalized = pixels.normalize(observations)
+        with pixels.kept_as_bytes(observations, normalized):
+            model.forward_head(normalized)
+    assert activations and not any(each() is not None for each in activations)
 
 
 def test_encoders_of_ones_own_see_what_they_have_always_seen() -> None:
@@ -107,7 +121,7 @@ def test_encoders_of_ones_own_see_what_they_have_always_seen() -> None:
     for observations in make_pieces():
         normalized = pixels.normalize(observations)
         assert normalized["obs"].is_contiguous() and normalized["obs"].dtype == torch.float32
-        with pixels.kept_as_bytes(observations):
+        with pixels.kept_as_bytes(observations, normalized):
             heads.append(model.forward_head(normalized))
     expected = [model.observation_normalizer(each)["obs"].flatten(1)[:, :10] for each in make_pieces()]
     assert all(torch.equal(head, rows) for head, rows in zip(heads, expected, strict=True)), "pieces overwrote others"

@@ -32,6 +32,7 @@ __all__ = [
 try:
     from sample_profiler.model.kernels import _kernels
     from sample_profiler.model.kernels._kernels import MOST_WIDTH, WIDTH
+    from sample_profiler.model.kernels._kernels import scale_to_pixels as _latest  # noqa: F401, of what was added
 except ImportError:  # there was no compiler, or what it made is older than this file
     _kernels = None  # type: ignore[assignment]
     MOST_WIDTH, WIDTH = 0, 1

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["Columns", "History", "made", "to_json"]
+__all__ = ["Columns", "History", "evaluated", "to_json"]
 
 Columns = Callable[[], Any] | Mapping[str, "Columns"]
 """JSON-ready data in dictionaries, made when it is asked for: all at once takes many times what it is kept as."""
@@ -74,9 +74,9 @@ class _Series:
             self._spacing *= 2
 
 
-def made(columns: Columns) -> Any:
+def evaluated(columns: Columns) -> Any:
     """Return all of them as they are asked for."""
-    return columns() if callable(columns) else {name: made(each) for name, each in columns.items()}
+    return columns() if callable(columns) else {name: evaluated(each) for name, each in columns.items()}
 
 
 def to_json(columns: Columns) -> Iterator[str]:

@@ -34,7 +34,7 @@ from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.reports.timeline.follow import TimelineRecorder
-from sample_profiler.run.records.history import Columns, History, made, to_json
+from sample_profiler.run.records.history import Columns, History, evaluated, to_json
 from sample_profiler.run.records.lost_records import LostRecords
 from sample_profiler.run.records.readings import RunReadings
 from sample_profiler.run_folder import EARLIER, RunFolder
@@ -220,6 +220,7 @@ class RunRecords:
         document = make_run_document(root, {}, self._metadata(), workers)
         try:
             write_document(document, self._folder.timers)
+            self._folder.history.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(self._folder.history) as partial, partial.open("w", encoding="utf-8") as file:
                 file.writelines(to_json({**self._over_time(), "history_start_s": lambda: self._begun_wall_s}))
         except OSError as error:
@@ -283,7 +284,7 @@ class RunRecords:
         self._history.add(time.monotonic() - self._begun_s, figures)
 
     def _history_facts(self) -> dict[str, Any]:
-        return {"history_start_s": self._begun_wall_s, **made(self._over_time())}
+        return {"history_start_s": self._begun_wall_s, **evaluated(self._over_time())}
 
     def _over_time(self) -> dict[str, Columns]:
         return {"history": self._history.columns(), "readings": self._readings.columns()}

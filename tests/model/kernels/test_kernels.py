@@ -319,7 +319,7 @@ def test_pixels_overwrite_nothing_of_another_kind(other: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "num_coefficients"),
+    ("images", "shape_of_coefficients"),
     [
         (torch.zeros(2, 3, 4, 5), (3, 4, 5)),
         (torch.zeros(2, 2, 4, 5, dtype=torch.uint8), (2, 4, 5)),
@@ -329,9 +329,9 @@ def test_pixels_overwrite_nothing_of_another_kind(other: torch.Tensor) -> None:
     ],
 )
 def test_what_is_no_image_of_bytes_does_not_become_pixels(
-    images: torch.Tensor, num_coefficients: tuple[int, ...]
+    images: torch.Tensor, shape_of_coefficients: tuple[int, ...]
 ) -> None:
-    assert scale_to_pixels(images, torch.ones(num_coefficients), torch.ones(num_coefficients), 5.0) is None
+    assert scale_to_pixels(images, torch.ones(shape_of_coefficients), torch.ones(shape_of_coefficients), 5.0) is None
 
 
 def test_many_threads_leave_much_work_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:

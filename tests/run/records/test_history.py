@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 
 from sample_profiler.run.records import history as module
-from sample_profiler.run.records.history import History, made, to_json
+from sample_profiler.run.records.history import History, evaluated, to_json
 
 
 def test_points_are_by_figure_and_figures_may_come_late():
@@ -49,5 +49,5 @@ def test_columns_become_json_one_at_a_time():
         "a": [1, None],
         "b": {"c": 0.5, "none": {}},
     }
-    assert made(columns)["history"] == history.points()
+    assert evaluated(columns)["history"] == history.points()
     assert "".join(to_json({})) == "{}"

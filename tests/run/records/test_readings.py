@@ -10,7 +10,7 @@ from sample_profiler.analysis.trends.readings import read_readings
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.run.records import readings as module
-from sample_profiler.run.records.history import made
+from sample_profiler.run.records.history import evaluated
 from sample_profiler.run.records.readings import RunReadings
 from tests.analysis.made_runs import make_record
 
@@ -27,7 +27,7 @@ def worker(seconds, passes=None, name="RolloutWorker_w0", **gauges):
 
 
 def read(readings):
-    found = read_readings(Session(0.0, run={"readings": made(readings.columns())}))
+    found = read_readings(Session(0.0, run={"readings": evaluated(readings.columns())}))
     assert found is not None
     return found
 
@@ -71,7 +71,7 @@ def test_of_a_long_run_there_are_as_many_readings_evenly_apart_and_the_latest(mo
     readings = RunReadings()
     for second in range(1, 1000):
         readings.add(second, {"frames": float(second)}, [worker(second)])
-        times_s = np.array(made(readings.columns())["times_s"])
+        times_s = np.array(evaluated(readings.columns())["times_s"])
         assert times_s[0] == 1 and times_s[-1] == second and len(times_s) <= 8
         gaps = np.diff(times_s)
         assert second < 3 or (set(gaps[:-1]) == {gaps[0]} and gaps[-1] <= gaps[0])
