@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from sample_profiler.cli.serving.access import AccessControl
 from sample_profiler.cli.serving.actions import act_beside
 from sample_profiler.cli.serving.board import MOST_COMPARED, Board
 from sample_profiler.cli.serving.frames import LIST, RUN, STYLE_OF_PAGES, TIMELINE, format_frame
-from sample_profiler.cli.serving.guard import Guard
 from sample_profiler.cli.serving.run_files import documents_of, open_inside
 from sample_profiler.cli.serving.watched_runs import WatchedRuns
 from sample_profiler.errors import SampleProfilerError
@@ -145,7 +145,7 @@ class _Pages:
             self._busy.discard(name)
 
 
-def make_app(train_dir: Path, token: str, host: str, is_over: Callable[[], bool]) -> Guard:
+def make_app(train_dir: Path, token: str, host: str, is_over: Callable[[], bool]) -> AccessControl:
     """Return what answers for a folder of runs.
 
     Args:
@@ -162,7 +162,7 @@ def make_app(train_dir: Path, token: str, host: str, is_over: Callable[[], bool]
     routes += [Route(f"/{name}", _static, methods=["GET"]) for name in _STATIC]
     app = Starlette(routes=routes, lifespan=pages.looking)
     app.router.redirect_slashes = False
-    return Guard(app, token, host)
+    return AccessControl(app, token, host)
 
 
 async def _style(_: Request) -> Response:

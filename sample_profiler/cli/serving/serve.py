@@ -134,10 +134,10 @@ def make_server(train_dir: Path, host: str, listener: socket.socket, token: str 
     try:
         import uvicorn
 
+        from sample_profiler.cli.serving.access import is_loopback, make_token
         from sample_profiler.cli.serving.actions import PATIENCE_S
         from sample_profiler.cli.serving.app import make_app
         from sample_profiler.cli.serving.connections import Connection, Server
-        from sample_profiler.cli.serving.guard import is_loopback, make_token
     except ImportError as error:
         raise UsageError(f"{error.name} is not installed: pip install 'sample_profiler[web]'") from error
     token = token or make_token()

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "is_loopback", "make_token"]
+__all__ = ["AccessControl", "is_loopback", "make_token"]
 
 _HOST = re.compile(r"(?:([\w.-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?", re.ASCII)
 """A name, or an address of IPv6 in brackets; and a port."""
@@ -66,7 +66,7 @@ class _RefusedError(Exception):
         self.status = status
 
 
-class Guard:
+class AccessControl:
     """Lets requests through to an application.
 
     Args:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from sample_profiler.cli.serving.guard import is_loopback, make_token
+from sample_profiler.cli.serving.access import is_loopback, make_token
 from tests.cli.serving.conftest import TOKEN, serving
 from tests.cli.serving.made_runs import make_ended_run
 
