@@ -85,23 +85,20 @@ def _find_program() -> str:
 
 
 def _find_processes(run_dir: Path, request: CaptureRequest) -> dict[str, int]:
-    """Return the processes of the chosen components, each once, by the name of the first component in it."""
+    """Return the processes of the chosen components by their names, each once."""
     try:
         session: Session = read_session(run_dir, with_events=False, with_histograms=False)
     except SessionError as error:
         raise CaptureError(str(error)) from error
     if obstacle := describe_obstacle(run_dir, session):
         raise CaptureError(obstacle)
-    pids = {
-        component: record.pid
+    processes = {
+        component: (record.name, record.pid)
         for record in session.processes
         if record.state in ("alive", "stopped")
         for component in record.components
     }
-    found: dict[int, str] = {}
-    for component in choose_components(pids, request.components, request.workers):
-        found.setdefault(pids[component], component)
-    return {component: pid for pid, component in found.items()}
+    return dict(processes[name] for name in choose_components(processes, request.components, request.workers))
 
 
 def _arguments(component: str, pid: int, part: Path, request: CaptureRequest) -> list[str]:
