@@ -177,14 +177,11 @@ class ObservationNormalizer(nn.Module):
             New tensors by key but for `memory`, ``[N, ...]`` float32 but for pixels.
         """
         memory = {} if memory is None else memory
-        normalized = {}
-        for key, entry in zip(self._keys, self._entries, strict=True):
-            values = observations[key]
-            pixels = self.pixels(key, values, into=memory.get(key)) if key in image_keys else None
-            if pixels is not None:
-                memory[key] = pixels
-            normalized[key] = entry.forward(values) if pixels is None else pixels
-        return normalized
+        made = {key: self.pixels(key, observations[key], into=memory.get(key)) for key in image_keys}
+        pixels = {key: each for key, each in made.items() if each is not None}
+        memory.update(pixels)
+        entries = zip(self._keys, self._entries, strict=True)
+        return {key: pixels[key] if key in pixels else entry.forward(observations[key]) for key, entry in entries}
 
     def pixels(
         self, key: str, values: Tensor, dtype: torch.dtype | None = None, into: Tensor | None = None

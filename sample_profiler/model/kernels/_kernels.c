@@ -231,17 +231,13 @@ INTERLEAVE_IMAGES(interleave_bfloat16, float, uint16_t, to_bfloat16)
 
 /* ---- Bytes of an image to normalized pixels ---- */
 
-#define SCALE_BYTES_TO(NAME, TYPE, CONVERT)                                                                            \
-    FOR_EACH_PROCESSOR static void NAME(                                                                               \
-        const uint8_t *RESTRICT bytes, const float *RESTRICT factor, const float *RESTRICT offset,                     \
-        TYPE *RESTRICT result, Py_ssize_t size, float limit                                                            \
-    ) {                                                                                                                \
-        for (Py_ssize_t i = 0; i < size; i++)                                                                          \
-            result[i] = CONVERT(scaled((float)bytes[i], factor[i], offset[i], limit));                                 \
-    }
-
-SCALE_BYTES_TO(scale_bytes_to_float32, float, SAME)
-SCALE_BYTES_TO(scale_bytes_to_bfloat16, uint16_t, to_bfloat16)
+FOR_EACH_PROCESSOR static void scale_bytes_to_bfloat16(
+    const uint8_t *RESTRICT bytes, const float *RESTRICT factor, const float *RESTRICT offset,
+    uint16_t *RESTRICT result, Py_ssize_t size, float limit
+) {
+    for (Py_ssize_t i = 0; i < size; i++)
+        result[i] = to_bfloat16(scaled((float)bytes[i], factor[i], offset[i], limit));
+}
 
 /* Bytes are interleaved, and the coefficients once for all images: both are less to move than numbers. */
 static int scale_to_pixels(
@@ -261,7 +257,7 @@ static int scale_to_pixels(
         if (is_bfloat16)
             scale_bytes_to_bfloat16(interleaved, factors, offsets, (uint16_t *)pixels + image * size, size, limit);
         else
-            scale_bytes_to_float32(interleaved, factors, offsets, (float *)pixels + image * size, size, limit);
+            scale_bytes(interleaved, factors, offsets, (float *)pixels + image * size, 1, size, limit);
     }
     free(factors);
     return 0;
