@@ -14,7 +14,7 @@ import pytest
 
 # Of the extra [web], which not everybody has who tests.
 if not all(map(find_spec, ("httptools", "starlette", "uvicorn"))):
-    collect_ignore_glob = ["test_app.py", "test_connections.py", "test_guard.py", "test_serve.py", "test_*page.py"]
+    collect_ignore_glob = ["test_access.py", "test_app.py", "test_connections.py", "test_serve.py", "test_*page.py"]
 
 TOKEN = "a_token_that_is_known"
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from sample_profiler.cli.serving import actions, app, connections, guard
+from sample_profiler.cli.serving import access, actions, app, connections
 from sample_profiler.cli.serving.serve import listening
 from sample_profiler.run_folder import RunFolder
 from tests.cli.serving.conftest import TOKEN
@@ -122,7 +122,7 @@ def is_full(client):
 
 
 def test_a_head_without_an_end_is_refused_and_a_long_body_is_not_for_that(client, train_dir, monkeypatch):
-    monkeypatch.setattr(guard, "_MOST_BODY_BYTES", 1 << 20)
+    monkeypatch.setattr(access, "_MOST_BODY_BYTES", 1 << 20)
     monkeypatch.setattr(actions, "act", lambda *_: {"told": "done"})
     make_ended_run(train_dir / "first")
     with connect(client, "GET / HTTP/1.1\r\nX-More: ") as connection, contextlib.suppress(ConnectionError):
