@@ -85,7 +85,7 @@ ROOMS = {
     ),
     "profiling.captures": (("interpreter", "torch_state"), ("torch_profile",), ("rollouts",)),
     "reports": (("sections",), ("merged", "run_report"), ("timeline",)),
-    "run": (("commands", "layout", "records"), ("extensions", "lost_components")),
+    "run": (("checks", "commands", "layout", "records"), ("extensions", "lost_components")),
     "runtime": (("machine", "signals"), ("messages",), ("commands", "loop"), ("surroundings",), ("processes",)),
 }
 # The only package that knows how processes are started, found and talked to.

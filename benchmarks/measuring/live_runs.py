@@ -24,9 +24,11 @@ from benchmarks.measuring.processor_time import processor_time_s
 from sample_profiler.components.messages import Counters
 from sample_profiler.config import Config, save_config
 from sample_profiler.profiling.session.session import read_session
+from sample_profiler.run.checks.machine import choose_device
+from sample_profiler.run.checks.spaces import check_spaces
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.observers import RunObserver
-from sample_profiler.run.run import RunResult, check_spaces, choose_device, execute_run
+from sample_profiler.run.run import RunResult, execute_run
 from sample_profiler.run.runner import Runner
 from sample_profiler.run_folder import RunFolder
 

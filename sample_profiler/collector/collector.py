@@ -23,11 +23,12 @@ from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import PolicyNetwork
 from sample_profiler.profiling.captures.rollouts.captures import PostCollectHook
 from sample_profiler.profiling.ranges import set_profiling_enabled
+from sample_profiler.run.checks.machine import allow_processes
+from sample_profiler.run.checks.spaces import check_spaces
 from sample_profiler.run.commands.rollout_captures import ANSWER_S, CapturesRollouts
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.layout.blueprint import Blueprint, frames_per_step
 from sample_profiler.run.layout.factories import make_model
-from sample_profiler.run.run import allow_processes, check_spaces
 from sample_profiler.runtime.machine.ray_cluster import import_ray
 from sample_profiler.runtime.processes.main_module import check_main_module
 

@@ -9,8 +9,8 @@ from sample_profiler.collector.processes import ProcessBackend
 from sample_profiler.config import Config
 from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, export_registration
+from sample_profiler.run.checks.machine import choose_device
 from sample_profiler.run.layout.blueprint import Blueprint, choose_transport, make_blueprint
-from sample_profiler.run.run import choose_device
 
 __all__ = ["lay_out", "make_local_backend"]
 

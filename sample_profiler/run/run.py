@@ -5,68 +5,40 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-
-from sample_profiler.config import Config, is_surely_on_cpu
+from sample_profiler.config import Config
 from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, export_registration
-from sample_profiler.errors import ConfigError, RecordError
-from sample_profiler.model.convolutions import (
-    convolutions_of,
-    find_problem_of_image,
-    fitted_images,
-    flattened_images,
-    least_side,
-)
-from sample_profiler.model.registry import registered_parts
+from sample_profiler.errors import RecordError
 from sample_profiler.profiling import TWIN, Session
 from sample_profiler.profiling.record.reader import read_record_file
 from sample_profiler.reports.sections.hang import describe_latest_place
+from sample_profiler.run.checks.spaces import log_images
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.layout.blueprint import Blueprint, MakeRemoteSampler, choose_transport, make_blueprint
 from sample_profiler.run.layout.topology import describe_processes, recording_options
-from sample_profiler.run.memory_needs import (
-    find_excess_of_trajectories,
-    find_excess_of_weights,
-    num_copies_in_training,
-)
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.run.records.goals import GoalsReport
 from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
 from sample_profiler.runtime.loop.recording import Recording
-from sample_profiler.runtime.machine.open_files import allow_open_files
 from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.signals.ending_signals import drop_dead_terminal, signals_calling
 from sample_profiler.runtime.signals.suspension import looking
-from sample_profiler.spaces import is_discrete, normalized_keys, split_action_mask
-from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.vocabulary import MAIN_LOOP
 
-__all__ = [
-    "RunResult",
-    "allow_processes",
-    "check_spaces",
-    "choose_device",
-    "execute_run",
-    "find_problems_of_network",
-]
+__all__ = ["RunResult", "execute_run"]
 
 logger = logging.getLogger(__name__)
-
-# The pipes to and from a process, and what else the Runner has open for it: at most 12. And what it opens now and then.
-_FILES_PER_PROCESS = 12
-_FILES_IN_RESERVE = 64
 
 
 @dataclass(frozen=True)
@@ -104,122 +76,6 @@ class RunResult:
     keeps_earlier: bool = False
     process_s: float = 0.0
     goals: GoalsReport = field(default_factory=GoalsReport)
-
-
-def check_spaces(config: Config, env_spec: EnvSpec, *, has_remote_worker: bool = False) -> None:
-    """Find what in the configuration does not fit the environment, before anything is made or overwritten.
-
-    Args:
-        config: of the run.
-        env_spec: of its environment.
-        has_remote_worker: whether trajectories of other machines come, too, by way of a RemoteSampler.
-
-    Raises:
-        ConfigError: with all problems.
-    """
-    problems: list[str] = []
-    try:
-        plan = make_sampling_plan(
-            config.sampling, env_spec.num_agents, kinds=env_spec.kinds, has_remote_worker=has_remote_worker
-        )
-    except ConfigError as error:
-        problems += error.problems
-    else:
-        problems += find_excess_of_trajectories(config, env_spec, plan)
-    num_copies = num_copies_in_training(config, on_cpu=is_surely_on_cpu(config.run.device))
-    num_copies += has_remote_worker  # what the RemoteSampler sends to other machines
-    specs = env_spec.of_kinds()
-    for spec in specs:
-        problems += find_problems_of_network(config, spec, -(-config.sampling.num_policies // len(specs)), num_copies)
-        if config.loss.exploration_loss == "symmetric_kl" and not is_discrete(spec.action_space):
-            problems.append(
-                f"--exploration_loss=symmetric_kl: it is for discrete actions, and those of {config.run.env} are "
-                f"{spec.action_space}: use --exploration_loss=entropy"
-            )
-    if problems:
-        raise ConfigError(list(dict.fromkeys(problems)))
-
-
-def find_problems_of_network(config: Config, env_spec: EnvSpec, num_policies: int, num_copies: int) -> list[str]:
-    """Find what the network could not make of the observations, and whether it is too large.
-
-    Args:
-        config: of the run.
-        env_spec: of its environment.
-        num_policies: that are in memory.
-        num_copies: of the weights of each.
-    """
-    try:
-        seen, _ = split_action_mask(env_spec.observation_space, env_spec.action_space)
-    except ConfigError as error:
-        return list(error.problems)
-    problems: list[str] = []
-    given = config.observations
-    try:
-        normalized_keys(seen, given.normalize_input_keys, given.obs_subtract_mean, given.obs_scale)
-    except ConfigError as error:
-        problems += error.problems
-    of_images: list[str] = []
-    if not _has_own_encoder(config):
-        architecture = config.model.encoder_conv_architecture
-        of_images = list(filter(None, (find_problem_of_image(key, space, architecture) for key, space in seen.items())))
-    return problems + (
-        of_images
-        or find_excess_of_weights(config, seen, env_spec.action_space, num_policies=num_policies, num_copies=num_copies)
-    )
-
-
-def _has_own_encoder(config: Config) -> bool:
-    """Tell whether the user's own takes observations, which it may do as it likes."""
-    parts = registered_parts(config)
-    return parts.encoder is not None or parts.actor_critic is not None
-
-
-def allow_processes(config: Config, num_own: int = 0) -> None:
-    """See to it that this process may open as many files as its children need, before anything is overwritten.
-
-    Args:
-        config: of the run.
-        num_own: how many components of the user's own it has.
-
-    Raises:
-        ConfigError: the system's limit is too low.
-    """
-    sampling = config.sampling
-    if sampling.serial_mode:
-        return
-    per_policy = 2 + (0 if sampling.inference == "worker" else sampling.policy_workers_per_policy)
-    per_policy += bool(config.evaluation.eval_every_steps)
-    num_processes = sampling.num_workers + sampling.num_policies * per_policy + num_own
-    num_processes += config.remote.backend == "ray"
-    num_files = _FILES_PER_PROCESS * num_processes + _FILES_IN_RESERVE
-    if sampling.inference == "worker":  # a pipe from each policy's Learner to each worker, for the first weights
-        num_files += 2 * sampling.num_workers * sampling.num_policies
-    if obstacle := allow_open_files(num_files):
-        raise ConfigError(
-            [
-                f"a run of {num_processes:,} processes cannot begin: {obstacle}: use a smaller --num_workers with a "
-                "larger --num_envs_per_worker, or have the limit raised (ulimit -Hn, LimitNOFILE of a service, "
-                "--ulimit nofile of a container)"
-            ]
-        )
-
-
-def choose_device(config: Config) -> str:
-    """Return "cuda" or "cpu" as `--device` asks.
-
-    Raises:
-        ConfigError: a GPU is asked for and there is none.
-    """
-    if is_surely_on_cpu(config.run.device):
-        return "cpu"
-    import torch  # only now: without a GPU the main process does without it
-
-    if torch.cuda.is_available():
-        return "cuda"
-    if config.run.device == "gpu":
-        raise ConfigError(["--device=gpu: PyTorch finds no GPU on this machine: use --device=cpu or --device=auto"])
-    return "cpu"
 
 
 def execute_run(
@@ -424,27 +280,4 @@ def _log_layout(blueprint: Blueprint, seed: int) -> None:
         plan.dataset_slots,
     )
     for spec in blueprint.env_spec.of_kinds():
-        _log_images(blueprint.config, spec.observation_space)
-
-
-def _log_images(config: Config, observation_spaces: Mapping[str, gymnasium.Space[Any]]) -> None:
-    """Say where the package's own encoders have others convolutions than one may think, or none."""
-    if _has_own_encoder(config):
-        return
-    architecture = config.model.encoder_conv_architecture
-    for key in flattened_images(observation_spaces, architecture):
-        logger.info(
-            "Observation %r of shape %s is flattened for fully connected layers: --encoder_conv_architecture=%s needs "
-            "images of %dx%d pixels, or bytes",
-            *(key, observation_spaces[key].shape, architecture, least_side(architecture), least_side(architecture)),
-        )
-    for key in fitted_images(observation_spaces, architecture):
-        shape = observation_spaces[key].shape or ()
-        logger.info(
-            "Observation %r of shape %s is smaller than the %dx%d pixels that --encoder_conv_architecture=%s is made "
-            "for: kernels (and strides) are %s",
-            *(key, shape, least_side(architecture), least_side(architecture), architecture),
-            ", ".join(
-                "{}x{} ({}x{})".format(*each.kernel_size, *each.stride) for each in convolutions_of(architecture, shape)
-            ),
-        )
+        log_images(blueprint.config, spec.observation_space)

@@ -20,7 +20,7 @@ from sample_profiler.envs import register_env, registry
 from sample_profiler.envs.wrappers import skip_and_stack
 from sample_profiler.model.policy import Policy
 from sample_profiler.profiling import get_timing, set_timing
-from sample_profiler.run import memory_needs
+from sample_profiler.run.checks import memory_needs
 from sample_profiler.run.layout.factories import make_network
 
 

@@ -24,7 +24,7 @@ from sample_profiler.config import parse_config, save_config
 from sample_profiler.config.assembly import all_flags
 from sample_profiler.envs import export_registration, register_env, register_env_fallback, registry
 from sample_profiler.profiling import Session, get_timing, set_timing
-from sample_profiler.run import memory_needs
+from sample_profiler.run.checks import memory_needs
 from sample_profiler.run.env_probe import begin_local_probe
 from sample_profiler.run.layout.blueprint import make_blueprint
 from sample_profiler.run.layout.topology import plan_components

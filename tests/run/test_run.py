@@ -1,8 +1,7 @@
-"""What signals do to a run, and what is said of its observations before it begins."""
+"""What signals do to a run, and what is left of one that was cut off."""
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -10,27 +9,18 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import gymnasium
-import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
 from sample_profiler.config import parse_config
-from sample_profiler.envs import EnvSpec, register_env, registry
-from sample_profiler.errors import ConfigError
-from sample_profiler.model import registry as model_registry
+from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.profiling.timers.stacks import get_thread_stacks
 from sample_profiler.run import run as run_module
 from sample_profiler.run import wiring as wiring_module
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.layout.topology import plan_components
-from sample_profiler.run.run import (
-    _end_steady_part,
-    _log_images,
-    check_spaces,
-    execute_run,
-)
+from sample_profiler.run.run import _end_steady_part, execute_run
 from sample_profiler.run.wiring import SerialWiring
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.loop.event_loop import EventLoop
@@ -101,60 +91,6 @@ def test_a_run_whose_terminal_may_be_closed_goes_on(earlier_handlers):
     assert run_with(HUP, HUP) == ([], 0)
     assert run_with(HUP, INT) == ([INT], 0)
     assert signal.getsignal(HUP) is signal.SIG_IGN
-
-
-GRID = spaces.Box(-1, 1, (7, 7, 3), np.float32)
-TINY = spaces.Box(0, 255, (3, 24, 128), np.uint8)
-PICTURE = spaces.Box(0, 255, (72, 128, 3), np.uint8)
-SCREEN = spaces.Box(0, 255, (3, 72, 128), np.uint8)
-
-
-def seeing(**entries) -> EnvSpec:
-    return EnvSpec(observation_space=spaces.Dict(entries), action_space=spaces.Discrete(2))
-
-
-def test_an_image_with_its_channels_behind_is_a_problem_beside_others():
-    config = parse_config(["--env=mine", "--normalize_input_keys=nothing"])
-    check_spaces(parse_config(["--env=mine"]), seeing(obs=SCREEN, grid=GRID))
-    with pytest.raises(ConfigError) as caught:
-        check_spaces(config, seeing(obs=SCREEN, other=PICTURE))
-    names, order = caught.value.problems
-    assert "'nothing'" in names
-    assert "'other' of shape (72, 128, 3)" in order
-    for architecture in ("convnet_simple", "convnet_impala", "convnet_atari", "resnet_impala"):
-        flags = ("--env=mine", f"--encoder_conv_architecture={architecture}")
-        check_spaces(parse_config(flags), seeing(obs=SCREEN, other=TINY))
-
-
-def test_an_encoder_of_ones_own_takes_images_of_any_size(monkeypatch):
-    monkeypatch.setattr(model_registry, "_makers", {"encoder": lambda *_: None})
-    check_spaces(parse_config(["--env=mine"]), seeing(obs=PICTURE))
-
-
-def test_the_log_says_how_small_images_are_gone_over(caplog, monkeypatch):
-    config = parse_config(["--env=mine"])
-    caplog.set_level(logging.INFO)
-    _log_images(config, seeing(obs=SCREEN, other=TINY).observation_space)
-    (message,) = caplog.messages
-    assert message == (
-        "Observation 'other' of shape (3, 24, 128) is smaller than the 36x36 pixels that "
-        "--encoder_conv_architecture=convnet_simple is made for: kernels (and strides) are 3x8 (1x4), 4x4 (2x2), "
-        "3x3 (2x2)"
-    )
-    monkeypatch.setattr(model_registry, "_makers", {"encoder": lambda *_: None})
-    _log_images(config, seeing(other=TINY).observation_space)
-    assert len(caplog.messages) == 1
-
-
-def test_the_log_says_what_is_taken_for_a_vector_that_one_may_take_for_an_image(caplog, monkeypatch):
-    config = parse_config(["--env=mine"])
-    caplog.set_level(logging.INFO)
-    _log_images(config, seeing(obs=SCREEN, grid=GRID, flat=spaces.Box(-1, 1, (3,))).observation_space)
-    (message,) = caplog.messages
-    assert message.startswith("Observation 'grid' of shape (7, 7, 3) is flattened for fully connected layers")
-    monkeypatch.setattr(model_registry, "_makers", {"encoder": lambda *_: None})
-    _log_images(config, seeing(grid=GRID).observation_space)
-    assert len(caplog.messages) == 1
 
 
 def test_figures_that_cannot_be_had_do_not_keep_components_from_being_stopped(caplog):
@@ -288,14 +224,3 @@ def test_a_run_that_is_cut_off_leaves_what_the_one_before_has_recorded(tmp_path,
     assert [path.name for path in record.parent.iterdir()] == [record.name]
     assert record.read_text() == "of the earlier run"
     assert not get_thread_stacks().main.recording.timing.is_shown, "the next recording of this process has the timers"
-
-
-@pytest.mark.parametrize(
-    ("flags", "num_files"),
-    [((), 12 * (64 + 4 * 3) + 64), (("--inference=worker",), 12 * (64 + 4 * 2) + 64 + 2 * 64 * 4)],
-)
-def test_as_many_files_are_asked_for_as_the_pipes_of_a_run_take(monkeypatch, flags, num_files):
-    asked = []
-    monkeypatch.setattr(run_module, "allow_open_files", lambda number: asked.append(number) or "")
-    run_module.allow_processes(parse_config(["--env=mine", "--num_workers=64", "--num_policies=4", *flags]))
-    assert asked == [num_files]

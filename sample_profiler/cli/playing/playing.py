@@ -29,7 +29,7 @@ from sample_profiler.errors import ConfigError, SampleProfilerError, is_out_of_m
 from sample_profiler.policies import PlayedPolicies, load_state, roles_of
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.video import VideoWriter
-from sample_profiler.run.run import find_problems_of_network
+from sample_profiler.run.checks.spaces import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.signals.ending_signals import signals_raising, write_to_nowhere
 

@@ -22,12 +22,14 @@ from sample_profiler.cli.training.summaries import TensorBoardSummaries
 from sample_profiler.collector.factory import make_remote_sampler
 from sample_profiler.config import Config
 from sample_profiler.errors import ConfigError
+from sample_profiler.run.checks.machine import allow_processes, choose_device
+from sample_profiler.run.checks.spaces import check_spaces
 from sample_profiler.run.env_probe import EnvProbe
 from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.extensions.own_components import check_portable
 from sample_profiler.run.layout.factories import check_own_parts
 from sample_profiler.run.observers import RunObserver
-from sample_profiler.run.run import allow_processes, check_spaces, choose_device, execute_run
+from sample_profiler.run.run import execute_run
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine.machine import Machine
 from sample_profiler.runtime.machine.ranks import ALONE, RankPlace

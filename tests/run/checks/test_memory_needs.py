@@ -17,8 +17,8 @@ from sample_profiler.envs import EnvSpec
 from sample_profiler.errors import ConfigError
 from sample_profiler.model.registry import recurrent_state_size
 from sample_profiler.model.sizes import num_weights
-from sample_profiler.run import memory_needs
-from sample_profiler.run.run import check_spaces
+from sample_profiler.run.checks import memory_needs
+from sample_profiler.run.checks.spaces import check_spaces
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import TrajectoryLayout
 
