@@ -33,6 +33,9 @@ from collections.abc import Sequence
 MOST_PROBLEMS = 50
 """That one message lists: a damaged file can have a million."""
 
+_MOST_TEXT = 5_000
+"""Characters of an exception: some have all the data in them that they are about."""
+
 _OUT_OF_MEMORY = ("can't allocate memory", "Cannot allocate memory", "bad_alloc")
 _OUT_OF_GPU_MEMORY = "out of memory"
 """How PyTorch and other libraries in C++ say it: of the machine, and of a GPU. All are RuntimeErrors."""
@@ -147,6 +150,33 @@ class TrainingError(SampleProfilerError):
 
 class VideoError(SampleProfilerError):
     """A video that cannot be written."""
+
+
+class Interruption(BaseException):
+    """Raised into a thread from outside, whatever code that is in: no error of that code, which shall not catch it."""
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Tell whether an exception was raised from outside into the code that it comes out of, as Ctrl+C is.
+
+    All others are errors of that code: libraries have some that are no `Exception`, such as asyncio's `CancelledError`
+    or a panic of code in Rust, and `SystemExit` may only end who calls it.
+    """
+    return isinstance(error, KeyboardInterrupt | Interruption)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type of an exception, and what it says, as far as it can and is not too long."""
+    text = shorten(_text_of(error), _MOST_TEXT)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def shorten(text: str, most: int) -> str:
+    """Leave out the middle of a text that has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} … ({len(text) - 2 * half:,} characters are left out) … {text[-half:]}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import pickle
 
@@ -14,6 +15,8 @@ from sample_profiler.errors import (
     EnvError,
     SampleProfilerError,
     UnknownEnvError,
+    describe_error,
+    is_from_outside,
     is_out_of_machine_memory,
     is_out_of_memory,
 )
@@ -76,3 +79,27 @@ def test_an_error_that_cannot_be_printed_is_no_want_of_memory():
             raise ValueError
 
     assert not is_out_of_memory(BrokenError())
+
+
+def test_what_is_raised_into_code_from_outside_is_told_from_its_own_errors():
+    class PanicError(BaseException):
+        """Of code in Rust."""
+
+    assert not any(
+        map(is_from_outside, (ValueError(), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), PanicError()))
+    )
+    assert all(map(is_from_outside, (KeyboardInterrupt(), errors.Interruption())))
+
+
+def test_an_error_is_described_whatever_it_says():
+    class MuteError(ValueError):
+        def __str__(self):
+            raise KeyError("of no use")
+
+    assert describe_error(ValueError("of a kind")) == "ValueError: of a kind"
+    assert describe_error(MuteError()) == "MuteError"
+    told = describe_error(ValueError("a" * 1_000_000 + "b" * 1_000_000))
+    assert told.startswith("ValueError: aaa")
+    assert told.endswith("bbb")
+    assert "… (1,995,000 characters are left out) …" in told
+    assert len(told) < 5_100

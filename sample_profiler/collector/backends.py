@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sample_profiler.collector.batch import Batch, copy_trajectories
 from sample_profiler.collector.caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.messages import EpisodeStatistics
+from sample_profiler.errors import is_from_outside
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_sampling
@@ -224,6 +225,8 @@ class SerialBackend(LocalBackend):
             super()._run_until(is_satisfied)
         except CollectorError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
             failure = self._caller.failure = Failure.from_exception(self._loop.active.name, error)
             raise CollectorError(f"{failure.component} failed: {failure.message}") from error

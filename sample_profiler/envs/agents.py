@@ -19,6 +19,7 @@ from sample_profiler.envs.contract import (
     check_begun_episodes,
     check_reset_result,
     check_step_result,
+    close_env,
     only_number,
     read_episode_statistics,
 )
@@ -27,7 +28,7 @@ from sample_profiler.envs.methods import find_listeners, find_method, training_i
 from sample_profiler.envs.observations import ObservationReader, Observations
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.envs.vector_env import StepsVectors
-from sample_profiler.errors import EnvContractError, EnvError
+from sample_profiler.errors import EnvContractError, EnvError, describe_error, is_from_outside
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
     ACTION_MASK_KEY,
@@ -295,8 +296,7 @@ class AgentsEnv(StepsVectors):
     def close(self) -> None:
         """End the environment; an error on the way out is of no use to anybody."""
         if self._env is not None:
-            with contextlib.suppress(Exception, SystemExit), copies_ended():
-                self._env.close()
+            close_env(self._env)
             self._env = None
 
     def check_returned(self) -> None:
@@ -323,9 +323,9 @@ class AgentsEnv(StepsVectors):
         except BaseException as error:
             if GENERATION[0] != generation:
                 end_copy(error)
-            if isinstance(error, EnvContractError) or not isinstance(error, Exception | SystemExit):  # of a vector
+            if isinstance(error, EnvContractError) or is_from_outside(error):  # of a vector
                 raise
-            raise EnvError(f"{self._title} raised in step: {type(error).__name__}: {error}") from error
+            raise EnvError(f"{self._title} raised in step: {describe_error(error)}") from error
         if GENERATION[0] != generation:
             end_copy()
         return result
@@ -370,8 +370,10 @@ class AgentsEnv(StepsVectors):
                 yield
         except EnvContractError:  # of a vector
             raise
-        except (Exception, SystemExit) as error:
-            raise EnvError(f"{self._title} raised in {where}: {type(error).__name__}: {error}") from error
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
+            raise EnvError(f"{self._title} raised in {where}: {describe_error(error)}") from error
 
 
 def _as_flag(value: Any) -> Any:

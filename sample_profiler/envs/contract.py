@@ -34,7 +34,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from sample_profiler.envs.forks import copies_ended
-from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError
+from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError, describe_error, is_from_outside
 from sample_profiler.spaces import (
     AgentSpaces,
     EnvSpec,
@@ -55,6 +55,7 @@ __all__ = [
     "check_reset_pair",
     "check_reset_result",
     "check_step_result",
+    "close_env",
     "describe_range",
     "env_probed",
     "inspect_env",
@@ -97,13 +98,24 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
             env = make()
     except SampleProfilerError:
         raise
-    except (Exception, SystemExit) as error:
-        raise EnvError(f"the environment {name} raised in its constructor: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        raise EnvError(f"the environment {name} raised in its constructor: {describe_error(error)}") from error
     try:
         yield env
     finally:
-        with contextlib.suppress(Exception, SystemExit), copies_ended():
+        close_env(env)
+
+
+def close_env(env: Any) -> None:
+    """Close an environment; an error on the way out is of no use to anybody."""
+    try:
+        with copies_ended():
             env.close()
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
 
 
 def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
@@ -286,8 +298,7 @@ def _read_spaces(
         space = getattr(env, attribute, None)
     except Exception as error:
         raise EnvContractError(
-            f"environment {name}: {attribute} raised {type(error).__name__}: {error}; it has to be set in the "
-            "constructor"
+            f"environment {name}: {attribute} raised {describe_error(error)}; it has to be set in the constructor"
         ) from error
     if isinstance(space, gymnasium.Space):
         check(space, attribute, name)
@@ -354,7 +365,7 @@ def _read_num_agents(env: Any, name: str) -> int:
     try:
         num_agents = getattr(env, "num_agents", getattr(inner, "num_agents", 1))
     except Exception as error:
-        raise EnvContractError(f"environment {name}: num_agents raised {type(error).__name__}: {error}") from error
+        raise EnvContractError(f"environment {name}: num_agents raised {describe_error(error)}") from error
     if isinstance(num_agents, bool) or not isinstance(num_agents, int | np.integer) or num_agents < 1:
         raise EnvContractError(
             f"environment {name}: num_agents is {num_agents!r}; it is the number of agents, 1 or more, and may be left "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.config import given_values
 from sample_profiler.envs.registry import register_env_fallback
-from sample_profiler.errors import EnvError
+from sample_profiler.errors import EnvError, describe_error, is_from_outside
 
 if TYPE_CHECKING:
     import gymnasium
@@ -131,11 +131,13 @@ def _import(module: str, name: str) -> None:
         raise EnvError(f"--env={name}: {module!r} is not the name of a module; write module:id, as in my_envs:Maze-v0")
     try:
         importlib.import_module(module)
-    except Exception as error:
+    except BaseException as error:  # SystemExit, too: a program that was not written to be imported
+        if is_from_outside(error):
+            raise
         # What fails within the module needs its traceback.
         cause = None if isinstance(error, ModuleNotFoundError) else error
         raise EnvError(
-            f"--env={name} needs the module {module!r}, which cannot be imported: {type(error).__name__}: {error}"
+            f"--env={name} needs the module {module!r}, which cannot be imported: {describe_error(error)}"
         ) from cause
 
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions, ObservationOptions
-from sample_profiler.errors import ModelError
+from sample_profiler.errors import ModelError, describe_error
 from sample_profiler.model.action_heads import cut_imported_layer, make_action_head
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
@@ -339,7 +339,7 @@ def _check_parts(network: ActorCritic, observation_space: spaces.Dict) -> None:
         sequence = network.forward_core_sequence(head.unsqueeze(1).expand(-1, 3, -1), states, starts)
     except Exception as error:
         raise ModelError(
-            f"the registered encoder, core or decoder fails with two observations: {type(error).__name__}: {error}; "
+            f"the registered encoder, core or decoder fails with two observations: {describe_error(error)}; "
             "the encoder gets a dictionary of normalized observations [N, ...] and returns [N, output_size]; a core "
             "has step(head, state) and sequence(head, state, starts_episode)"
         ) from error

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
-from sample_profiler.errors import ModelError, SampleProfilerError, is_out_of_memory
+from sample_profiler.errors import ModelError, SampleProfilerError, describe_error, is_from_outside, is_out_of_memory
 from sample_profiler.model.distributions import (
     MASKED_LOGIT,
     ActionDistribution,
@@ -123,8 +123,7 @@ class OwnActorCritic(PolicyNetwork):
             return {str(name): float(value) for name, value in summaries().items()}
         except Exception as error:
             raise ModelError(
-                f"summaries() of the registered actor-critic: {type(error).__name__}: {error}; it returns numbers by "
-                "name"
+                f"summaries() of the registered actor-critic: {describe_error(error)}; it returns numbers by name"
             ) from error
 
     def action_distribution(self, parameters: Tensor) -> ActionDistribution:
@@ -153,7 +152,7 @@ class OwnActorCritic(PolicyNetwork):
             sequence = self.forward_core_sequence(head.unsqueeze(1).expand(-1, 3, -1), states, starts)
         except Exception as error:
             raise ModelError(
-                f"the registered actor-critic fails with two observations: {type(error).__name__}: {error}; it has "
+                f"the registered actor-critic fails with two observations: {describe_error(error)}; it has "
                 "forward_head(observations) and forward_tail(core), and with a memory forward_core(head, states) and "
                 "forward_core_sequence(head, states, starts_episode)"
             ) from error
@@ -187,10 +186,12 @@ def made(name: str, make: Callable[..., Any], *arguments: Any) -> Any:
         return make(*arguments)
     except SampleProfilerError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
         if is_out_of_memory(error):
             raise
-        raise ModelError(f"the registered {name} raised in its constructor: {type(error).__name__}: {error}") from error
+        raise ModelError(f"the registered {name} raised in its constructor: {describe_error(error)}") from error
 
 
 def some_observations(observation_space: spaces.Dict, num_rows: int) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
-from sample_profiler.errors import ModelError
+from sample_profiler.errors import ModelError, describe_error
 from sample_profiler.portable import pack_function, unpack_function
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ class _StatefulMaker:
         try:
             size = self.state_size(cfg) if callable(self.state_size) else self.state_size
         except Exception as error:
-            raise ModelError(
-                f"the state_size of the registered {self.kind} raised {type(error).__name__}: {error}"
-            ) from error
+            raise ModelError(f"the state_size of the registered {self.kind} raised {describe_error(error)}") from error
         if not isinstance(size, int) or size < 1:
             raise ModelError(f"the state_size of the registered {self.kind} is {size!r}: it is a number of 1 or more")
         return size

@@ -22,7 +22,6 @@ from sample_profiler.run.extensions.signals import takes_arguments
 from sample_profiler.run.listeners import HandlerListener, Listener, ObserverListener, SlotListener
 from sample_profiler.run.observers import RunObserver
 from sample_profiler.runtime.messages.channels import LocalChannel
-from sample_profiler.runtime.processes.failure import HangError
 
 if TYPE_CHECKING:
     from sample_profiler.run.runner import Runner
@@ -228,7 +227,9 @@ class Dispatcher:
             self._num_too_late += 1
             if is_logged(self._num_too_late):
                 logger.warning("An observer or message handler asked too late: %s", error)
-        except (Exception, SystemExit, HangError) as error:
+        except BaseException as error:  # HangError, too: this one is given up, and the run ends
+            if isinstance(error, KeyboardInterrupt):
+                raise
             self._fail(error, f"{listener.what} {listener.name}, {event}")
             return False
         return True

@@ -24,7 +24,7 @@ from sample_profiler.profiling.timers.stacks import get_thread_stacks
 from sample_profiler.runtime.loop.event_loop import PipeWaiter
 from sample_profiler.runtime.loop.unasked_component import UnaskedComponent
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
-from sample_profiler.runtime.machine.libraries import let_idle_threads_sleep
+from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
@@ -83,14 +83,37 @@ def begin_probe(config: Config, *, takes_step: bool) -> EnvProbe:
     Raises:
         UnknownEnvError: there is no environment of that name.
     """
-    begin = begin_local_probe if config.sampling.serial_mode else _ProcessProbe
-    return begin(config, takes_step=takes_step)
+    if config.sampling.serial_mode:
+        return begin_local_probe(config, takes_step=takes_step)
+    return _ProcessProbe(config, _find_registration(config), takes_step=takes_step)
 
 
 def begin_local_probe(config: Config, *, takes_step: bool) -> EnvProbe:
     """Begin to try the environment in this process; arguments and errors are those of `begin_probe`."""
-    export_registration(config.run.env)  # looks whether there is one
+    _find_registration(config)  # looks whether there is one
     return _LocalProbe(config, takes_step=takes_step)
+
+
+def _find_registration(config: Config) -> bytes:
+    """Return the function that makes the environment, packed; a module that its name begins with is imported for it.
+
+    Raises:
+        UnknownEnvError: there is no environment of that name.
+        EnvError: the module cannot be imported, or that hangs.
+    """
+    name = config.run.env
+    if ":" not in name:
+        return export_registration(name)
+    settings = ProcessSettings()
+    with MainThreadWatch(config.faults.hang_timeout) as watch:
+        watch.enter(f"the import of the module of {name}")
+        watch.beat(FIRST_SIGN_S)
+        try:
+            return export_registration(name)
+        except HangError as error:
+            raise EnvError(str(error)) from None
+        finally:
+            settings.check()
 
 
 def probe_env(config: Config, *, takes_step: bool = False) -> EnvSpec:
@@ -150,7 +173,7 @@ class _LocalProbe:
     """Tries the environment where it will run: in the only process of a serial run."""
 
     def __init__(self, config: Config, *, takes_step: bool) -> None:
-        let_idle_threads_sleep()
+        tame_numerical_libraries()
         import torch  # noqa: F401 (a serial run needs it: its settings are noted before the environment changes them)
 
         self.settings: ProcessSettings | None = ProcessSettings()
@@ -233,8 +256,7 @@ def _try_env(config: Config, payload: bytes, takes_step: bool, reports: Reports)
 class _ProcessProbe:
     """Tries the environment in a process of its own, each method of it for `--hang_timeout` at most."""
 
-    def __init__(self, config: Config, *, takes_step: bool) -> None:
-        payload = export_registration(config.run.env)
+    def __init__(self, config: Config, payload: bytes, *, takes_step: bool) -> None:
         self.settings: ProcessSettings | None = None
         self.metadata = get_thread_stacks().current().metadata
         self._config = config

@@ -29,6 +29,7 @@ from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
 from sample_profiler.runtime.loop.recording import Recording
+from sample_profiler.runtime.machine.open_files import allow_all_open_files
 from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
@@ -159,6 +160,7 @@ def _run_to_the_end(
                     _run_loop(wiring)
                     _tell_of_end(runner)
                 finally:
+                    allow_all_open_files()
                     with runner.timing.add_time("stop_components"):
                         with watch.patient():
                             steady = _end_steady_part(recording, records)
@@ -178,8 +180,10 @@ def _run_loop(wiring: ParallelWiring | SerialWiring) -> None:
     try:
         with wiring.runner.timing.add_time(MAIN_LOOP):
             wiring.run()
-    except (Exception, SystemExit, HangError) as error:  # whoever calls sys.exit() shall not take the others along
-        wiring.runner.fail(Failure.from_exception(wiring.active_component(), error))
+    except BaseException as error:  # whoever calls sys.exit() shall not take the others along
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        wiring.runner.take_error(wiring.active_component(), error)
 
 
 def _finish(runner: Runner) -> None:

@@ -23,7 +23,7 @@ from sample_profiler.components.messages import (
     TrainingStatistics,
 )
 from sample_profiler.config import Config
-from sample_profiler.errors import CommandError
+from sample_profiler.errors import CommandError, EnvError
 from sample_profiler.profiling import Timing
 from sample_profiler.run.commands.control import Control
 from sample_profiler.run.commands.requests import AsksComponents
@@ -49,7 +49,7 @@ from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished, SharedMemoryNames
 from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
-from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S
+from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S, is_soon
 from sample_profiler.runtime.signals.suspension import StoodStill
 from sample_profiler.vocabulary import FOR_COMPONENTS, FPS, FRAMES, PROGRESS, STOOD_STILL_S, WAIT
 
@@ -342,6 +342,17 @@ class Runner(AsksComponents, HasSignals):
         if self.failure is None:
             self.failure = failure
         self._end(f"{failure.component} failed")
+
+    def take_error(self, component: str, error: BaseException) -> None:
+        """End the run because of what a component of this process raised, unless it is to end anyway.
+
+        A signal to all processes ends simulators, too, maybe before this one gets it.
+        """
+        failure = Failure.from_exception(component, error)
+        if isinstance(error, EnvError) and is_soon(lambda: self.is_interrupted, SAME_SIGNAL_S):
+            logger.warning("%s could not go on until the run ended: %s", component, failure.message)
+            return
+        self.fail(failure)
 
     def judge(self) -> None:
         """Fail, at the end, if components were lost and nothing was trained: more time would not have helped."""

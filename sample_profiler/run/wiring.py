@@ -227,8 +227,10 @@ class SerialWiring:
         turns.join(runner.name, runner.timing)
         try:
             self._make_components()
-        except (Exception, SystemExit, HangError) as error:  # observers see the run, too: they are told of its end
-            runner.fail(Failure.from_exception(self._active, error))
+        except BaseException as error:  # observers see the run, too: they are told of its end
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            runner.take_error(self._active, error)
         turns.begin(runner.name)
         answers = LocalReports()
         components, beat = [runner, *self._components], self._watch.beat
@@ -254,6 +256,7 @@ class SerialWiring:
 
     def stop(self) -> None:
         """End all components, and take what they still report."""
+        self._settings.check()
         for component in self._components:
             self._turns.begin(component.name)
             set_timing(component.timing, process_wide=True)
@@ -283,8 +286,7 @@ class SerialWiring:
 
     def _beat(self) -> None:
         self._watch.beat()
-        if not self._settings.is_kept_where_it_hurts():
-            self._settings.check()
+        self._settings.look()
 
     def _make_components(self) -> None:
         for plan in _plan_connected(self._blueprint, self.runner):
@@ -297,7 +299,7 @@ class SerialWiring:
             try:
                 component = plan.make(self._reports)
             finally:
-                if rollout_worker_index(self._active) is not None:  # it has made environments
+                if plan.settings.has_environments:
                     self._settings.check()
             self._turns.join(self._active, component.timing)
             component.timing.backdate(self._started_ns)

@@ -146,3 +146,10 @@ def test_id_with_a_module_imports_it(tmp_path, monkeypatch):
     finally:
         gymnasium.registry.pop("Imported-v0", None)
         sys.modules.pop("registers_an_env", None)
+
+
+def test_a_module_that_is_a_program_ends_nothing(tmp_path, monkeypatch):
+    (tmp_path / "ends_at_import.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EnvError, match=r"ends_at_import.* cannot be imported: SystemExit: 0"):
+        find_gym_env("ends_at_import:CartPole-v1")

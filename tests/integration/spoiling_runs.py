@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -14,6 +15,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -192,6 +194,60 @@ def fork_and_return():
 def close_all_files():
     """As libraries do that make daemons."""
     os.closerange(3, 256)
+
+
+def end_own_process():
+    """As a vector of environments does, or who starts its simulator anew."""
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(FOREVER_S,))
+    process.start()
+    process.terminate()
+    process.join()
+
+
+def cancel():
+    raise asyncio.CancelledError("by a loop of the environment's own")
+
+
+def panic():
+    class PanicError(BaseException):
+        """As code in Rust raises."""
+
+    raise PanicError("of a simulator")
+
+
+def say_too_much():
+    raise ValueError("x" * 30_000_000)
+
+
+def use_up_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def spoil_precision():
+    if torch := sys.modules.get("torch"):
+        torch.set_float32_matmul_precision("medium")
+        torch.autocast("cpu").__enter__()
+
+
+@functools.cache
+def start_simulator():
+    """Start what answers in this process's own group, so that Ctrl+C reaches both."""
+    return subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def ask_simulator():
+    simulator = start_simulator()
+    simulator.stdin.write(b"step\n")
+    simulator.stdin.flush()
+    if not simulator.stdout.readline():
+        raise RuntimeError("the simulator is gone")
+
+
+@functools.cache
+def close_all_files_and_open_others():
+    """As a program that becomes a daemon, and then talks to others: under the numbers is something else then."""
+    os.closerange(3, 256)
+    return [socket.socketpair() for _ in range(60)]
 
 
 def fail_in_del():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from harness.runs import running
 
 SCRIPT = Path(__file__).with_name("spoiling_runs.py")
 MODES = ("parallel", "serial")
@@ -83,7 +86,8 @@ def test_what_is_changed_of_the_process_is_noticed_and_the_run_goes_on(where, mo
         *("constructor:close_streams", "step:redirect_output", "constructor:remove_folder", "step:reap_children"),
         *("constructor:start_session", "constructor:leave_simulator", "step:change_torch", "step:alarm"),
         *("reset:fork_and_exit", "constructor:fork_and_return", "reset:fork_and_return", "close:fork_and_raise"),
-        *("reset:fail_in_del", "constructor:fork_and_exit"),
+        *("reset:fail_in_del", "constructor:fork_and_exit", "step:kill_group", "reset:end_own_process"),
+        *("close:end_own_process", "close:cancel", "close:panic", "reset:use_up_files", "step:spoil_precision"),
     ],
 )
 def test_the_run_goes_on_and_the_command_ends(spoil, mode, tmp_path):
@@ -96,9 +100,12 @@ def test_the_run_goes_on_and_the_command_ends(spoil, mode, tmp_path):
         assert "The exit hangs, and is cut off after 3 s" in ended.output
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_who_closes_the_files_of_the_run_is_told_so(mode, tmp_path):
-    ended = train_spoiled("step:close_all_files", mode, tmp_path, "--max_worker_restarts=1")
+@pytest.mark.parametrize(
+    ("how", "mode"),
+    [*(("close_all_files", mode) for mode in MODES), ("close_all_files_and_open_others", "parallel")],
+)
+def test_who_closes_the_files_of_the_run_is_told_so(how, mode, tmp_path):
+    ended = train_spoiled(f"step:{how}", mode, tmp_path, "--max_worker_restarts=1")
     assert ended.status != 0, ended.output
     assert "the environment, or what it uses, has closed" in ended.output or "closes some" in ended.output
     assert "Traceback" not in ended.output
@@ -160,3 +167,50 @@ def test_a_constructor_that_ends_its_process_is_named(how, words, tmp_path):
     assert "the environment spoiling" in ended.output
     assert words in ended.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("cancel", "raised in step: CancelledError: by a loop of the environment's own"),
+        ("panic", "raised in step: PanicError: of a simulator"),
+        ("say_too_much", "raised in step: ValueError: xxx"),
+    ],
+)
+def test_whatever_an_environment_raises_names_it(how, words, mode, tmp_path):
+    ended = train_spoiled(f"step:{how}", mode, tmp_path, "--max_worker_restarts=1")
+    assert ended.status == 1, ended.output[:9_000]
+    assert words in ended.output
+    assert "failed: " in ended.log
+    assert len(ended.output) < 1_000_000
+
+
+@pytest.mark.parametrize("where", ["worker_constructor", "worker_reset"])
+def test_what_the_environment_of_an_evaluation_changes_is_put_back(where, tmp_path):
+    flags = ("--eval_every_steps=500", "--eval_num_episodes=2", "--num_policies=2")
+    ended = train_spoiled(f"{where}:change_torch", "serial", tmp_path, *flags)
+    assert (ended.status, ended.has_trained) == (0, True), ended.output
+    assert "whether PyTorch keeps gradients" in ended.output
+
+
+@pytest.mark.parametrize("where", ["constructor", "worker_reset"])
+def test_what_an_environment_changes_beside_a_network_is_put_back(where, tmp_path):
+    flags = ("--inference=worker", "--eval_every_steps=500", "--eval_num_episodes=2", "--use_rnn=True", "--rnn_size=8")
+    ended = train_spoiled(f"{where}:change_torch", "parallel", tmp_path, *flags)
+    assert (ended.status, ended.has_trained) == (0, True), ended.output
+    assert "Evaluation of policy 0 after" in ended.output
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_ends_the_simulator_as_well_fails_no_run(number, mode, tmp_path):
+    flags = (*FLAGS, f"--serial_mode={mode == 'serial'}", "--train_for_env_steps=9999999")
+    flags += (f"--train_dir={tmp_path}", "--save_every_sec=1")
+    words, run = [sys.executable, str(SCRIPT), *flags], tmp_path / "mine"
+    with running(words, tmp_path / "output", run, SPOIL="step:ask_simulator") as live:
+        live.wait_until_training()
+        os.killpg(live.process.pid, number)
+        assert live.wait(30) == 128 + number, live.output
+    assert " failed: " not in live.output
+    assert f"interrupted by {number.name}" in live.output

@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from sample_profiler.config import parse_config
 from sample_profiler.envs import register_env, registry
+from sample_profiler.envs.gymnasium_ids import register_gym_envs
 from sample_profiler.errors import EnvContractError, EnvError, UnknownEnvError
 from sample_profiler.run import env_probe as module
 from sample_profiler.run.env_probe import begin_probe, probe_env
@@ -192,3 +193,33 @@ def test_an_error_of_a_class_of_its_own_is_one_that_this_process_knows(probe):
     with pytest.raises(EnvContractError, match="level 7 is missing") as raised:
         probe(MODES[0], constructor=fail)
     assert type(raised.value) is EnvContractError
+
+
+@pytest.fixture
+def gym_ids(monkeypatch):
+    monkeypatch.setattr(registry, "_fallbacks", [])
+    register_gym_envs()
+
+
+@pytest.mark.usefixtures("gym_ids")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_module_whose_import_hangs_is_named(mode, tmp_path, monkeypatch):
+    (tmp_path / "hangs_at_import.py").write_text("import time\ntime.sleep(1000)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(module, "FIRST_SIGN_S", 1.0)
+    config = parse_config([*FLAGS, "--env=hangs_at_import:Maze-v0", mode, "--hang_timeout=1"])
+    with pytest.raises(EnvError, match="the import of the module of hangs_at_import:Maze-v0 hangs"):
+        begin_probe(config, takes_step=False)
+
+
+@pytest.mark.usefixtures("gym_ids")
+@pytest.mark.parametrize("mode", MODES)
+def test_what_a_module_changes_when_it_is_imported_is_put_back(mode, tmp_path, monkeypatch, caplog):
+    name = f"changes_at_import_{mode[-4:].lower()}"
+    (tmp_path / f"{name}.py").write_text("import logging\nlogging.disable(logging.CRITICAL)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = parse_config([*FLAGS, f"--env={name}:Maze-v0", mode])
+    with pytest.raises(UnknownEnvError):
+        begin_probe(config, takes_step=False)
+    assert logging.root.manager.disable == logging.NOTSET
+    assert "whether logging is switched off" in caplog.text

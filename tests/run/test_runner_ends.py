@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 import pytest
 
 from sample_profiler.components.messages import TargetReached
+from sample_profiler.errors import EnvError
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished
 from sample_profiler.runtime.processes.failure import Failure
@@ -180,3 +182,24 @@ def test_the_end_of_who_has_finished_or_failed_is_known(runner):
     runner._on_exits([EndedChild("Learner_0")])
     known = [runner.ends.knows(name) for name in ("Batcher_0", FAILURE.component, "Learner_0")]
     assert known == [True, True, False], "the Learner's end, with the run about to end, is looked at in the end"
+
+
+def test_what_an_environment_raises_while_the_run_is_interrupted_is_no_failure(make_runner, caplog):
+    """A signal to all processes of a terminal ends its simulator as well, maybe before this process gets it."""
+    runner = make_runner()
+    later = threading.Timer(0.1, runner.interrupt, ["interrupted by SIGINT"])
+    later.start()
+    runner.take_error("RolloutWorker_w0", EnvError("the simulator is gone"))
+    later.join()
+    assert (runner.failure, runner.reason) == (None, "interrupted by SIGINT")
+    assert "RolloutWorker_w0 could not go on until the run ended: EnvError: the simulator is gone" in caplog.text
+
+
+@pytest.mark.parametrize("error", [EnvError("the simulator is gone"), ValueError("a mistake")])
+def test_what_a_component_raises_ends_the_run(make_runner, error):
+    runner = make_runner()
+    if isinstance(error, ValueError):
+        runner.interrupt("interrupted by SIGINT")
+    runner.take_error("RolloutWorker_w0", error)
+    assert str(error) in runner.failure.message
+    assert runner.failure.component == "RolloutWorker_w0"

@@ -119,6 +119,7 @@ class RolloutWorker:
         trajectories: memory to write to.
         counters: where steps are counted.
         ports: where to listen and talk.
+        timing: where its blocks are recorded; None: a new one.
 
     Attributes:
         beat: gives a sign of life, with the patience that is to be had until the next one, in seconds.
@@ -135,9 +136,10 @@ class RolloutWorker:
         trajectories: Trajectories,
         counters: Counters,
         ports: RolloutWorkerPorts,
+        timing: Timing | None = None,
     ) -> None:
         self.name = str(ComponentId(ROLLOUT_WORKER, index=index))
-        self.timing = Timing(f"{self.name} profile")
+        self.timing = timing or Timing(f"{self.name} profile")
         self._index = index
         self._sampling = options.sampling
         self._report_interval_s = _QUICK_REPORT_INTERVAL_S if options.is_quick else _REPORT_INTERVAL_S

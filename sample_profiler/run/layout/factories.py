@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ComponentId
+from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER, ComponentId
 from sample_profiler.components.batcher import Batcher, BatcherPorts
 from sample_profiler.components.rollout_worker.worker import RolloutWorker, RolloutWorkerOptions, RolloutWorkerPorts
 from sample_profiler.config.seeds import derive_seed
@@ -66,8 +66,10 @@ _SHARE_OF_ACTIVATIONS = 0.25  # of the memory that is free on a GPU
 _SEED_ENV, _SEED_SAMPLING, _SEED_LEARNER, _SEED_WORKER, _SEED_EVALUATION = range(5)
 
 
-def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports: Reports) -> RolloutWorker:
-    """Make a RolloutWorker; `attempt` counts those that had its place before."""
+def make_rollout_worker(
+    blueprint: Blueprint, index: int, attempt: int, reports: Reports, timing: Timing | None = None
+) -> RolloutWorker:
+    """Make a RolloutWorker; `attempt` counts those that had its place before, and `timing` may have begun already."""
     config, channels = blueprint.config, blueprint.channels
     import_registration(blueprint.env_name, blueprint.env_payload)
     sampling = config.sampling
@@ -110,6 +112,7 @@ def make_rollout_worker(blueprint: Blueprint, index: int, attempt: int, reports:
             finished=channels.finished,
             reports=reports,
         ),
+        timing=timing,
     )
 
 
@@ -117,13 +120,14 @@ def make_self_serving_worker(blueprint: Blueprint, index: int, attempt: int, rep
     """Make a RolloutWorker that draws its actions itself."""
     from sample_profiler.components.rollout_worker.self_serving_worker import SelfServingWorker
 
-    worker = make_rollout_worker(blueprint, index, attempt, reports)
-    with worker.timing.add_time(MAKE_INFERENCE):
+    # Networks first: an environment may change what PyTorch makes them of, such as its default type.
+    timing = Timing(f"{ComponentId(ROLLOUT_WORKER, index=index)} profile")
+    with timing.add_time(MAKE_INFERENCE):
         inference = [
-            _build_inference_worker(blueprint, policy, index, worker.timing)
+            _build_inference_worker(blueprint, policy, index, timing)
             for policy in range(blueprint.config.sampling.num_policies)
         ]
-    return SelfServingWorker(worker, inference)
+    return SelfServingWorker(make_rollout_worker(blueprint, index, attempt, reports, timing), inference)
 
 
 def make_inference_worker(blueprint: Blueprint, policy: int, index: int, _: Reports) -> InferenceWorker:

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 
-__all__ = ["keep_freed_memory", "let_idle_threads_sleep", "tame_numerical_libraries"]
+__all__ = ["keep_freed_memory", "let_idle_threads_sleep", "share_gpu_memory", "tame_numerical_libraries"]
 
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -24,13 +24,24 @@ def let_idle_threads_sleep() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def share_gpu_memory() -> None:
+    """Have JAX and TensorFlow take memory of a GPU as they need it, in this process and those started from here.
+
+    By default JAX takes three quarters of it at once, and TensorFlow all: an environment that uses one of them leaves
+    none to the Learner, nor to the next worker. They look when they are imported, or first use it.
+    """
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+
+
 def tame_numerical_libraries(num_threads: int | None = None) -> None:
-    """Limit the threads of numerical libraries that this process has not loaded yet, and let idle ones sleep.
+    """Limit what numerical libraries take that this process has not loaded yet: threads, idle ones, and a GPU's memory.
 
     Args:
         num_threads: at most; None leaves the libraries' own choice.
     """
     let_idle_threads_sleep()
+    share_gpu_memory()
     if num_threads is not None:
         for library in ("OMP", "MKL", "OPENBLAS"):
             os.environ[f"{library}_NUM_THREADS"] = str(num_threads)

@@ -12,7 +12,10 @@ from multiprocessing.process import BaseProcess
 
 from sample_profiler.runtime.machine.memory_limits import read_process_memory
 
-__all__ = ["MeasuredProcess"]
+__all__ = ["UNKNOWN_STATUS", "MeasuredProcess"]
+
+UNKNOWN_STATUS = 256  # none that a process can end with
+"""Of a process whose end somebody else has taken notice of, so that nobody can tell how it was."""
 
 _BYTES_PER_KIB = 1024
 
@@ -28,12 +31,13 @@ class _MeasuredPopen(Popen):
         super().__init__(process)
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
-        """Return the exit status, negative for a signal; None: it runs, or somebody else has taken notice."""
+        """Return the exit status, negative for a signal, or UNKNOWN_STATUS; None: it runs."""
         if self.returncode is None:
             try:
                 pid, status, usage = os.wait4(self.pid, flag)
-            except OSError:
-                return None
+            except ChildProcessError:  # somebody in this process waits for whichever child ends, or ignores SIGCHLD
+                self.returncode = UNKNOWN_STATUS
+                return self.returncode
             if pid == self.pid:
                 self.returncode = os.waitstatus_to_exitcode(status)
                 most_bytes = usage.ru_maxrss * _BYTES_PER_KIB

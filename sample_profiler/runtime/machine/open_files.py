@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 
 import psutil
 
-__all__ = ["allow_open_files"]
+__all__ = ["allow_all_open_files", "allow_open_files"]
 
 
 def allow_open_files(num_more: int) -> str:
@@ -31,3 +32,13 @@ def allow_open_files(num_more: int) -> str:
     except (OSError, ValueError) as error:
         return f"it takes about {needed:,} open files, this process may have {soft:,}, and more are refused: {error}"
     return ""
+
+
+def allow_all_open_files() -> None:
+    """Let this process open as many files as the hard limit allows; called before its end.
+
+    An environment may have used up all that it may open, and what is saved and cleaned up then needs a few.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

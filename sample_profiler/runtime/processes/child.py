@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
+from sample_profiler.errors import is_from_outside, shorten
 from sample_profiler.profiling.record.process_clock import process_start_ns
 from sample_profiler.runtime.commands.commands import CAPTURE_COMMANDS, Command, Patience, run_command
 from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
@@ -40,6 +41,7 @@ from sample_profiler.runtime.loop.recording import Recording, RecordingOptions
 from sample_profiler.runtime.loop.transports import MakeWaiter
 from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
 from sample_profiler.runtime.machine.niceness import add_niceness
+from sample_profiler.runtime.machine.open_files import allow_all_open_files
 from sample_profiler.runtime.messages.channels import PipeEnd, PipeReports, Reports
 from sample_profiler.runtime.messages.heartbeats import CAPTURE_S, Heartbeat, RunnerPulse
 from sample_profiler.runtime.processes.failure import Failure
@@ -48,10 +50,11 @@ from sample_profiler.runtime.processes.runner_gone import is_closed, watch_runne
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S, EndRequests, prepare_for_signals
 from sample_profiler.runtime.signals.suspension import LOOK_INTERVAL_S
 from sample_profiler.runtime.surroundings.outputs import keep_outputs
+from sample_profiler.runtime.surroundings.own_pipes import FILES_CLOSED, OwnPipes
 from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings, survive_alarms
 
 __all__ = [
-    *("FILES_CLOSED", "STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "TellsChanges"),
+    *("STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "TellsChanges"),
     *("end_stuck_process", "finish_component", "report_end", "report_shared_memory", "run_child"),
 ]
 
@@ -60,12 +63,10 @@ logger = logging.getLogger(__name__)
 STACKS_SIGNAL = int(signal.SIGRTMAX) - 3
 """Has a child write down where its threads are; environments have handlers of their own for the ones with names."""
 
-FILES_CLOSED = os.EX_IOERR
-"""Exit status of a child whose pipes to the Runner were closed by its own component."""
-
 STOP = "stop"
 """Goes down the control pipe and ends the loop of a child."""
 
+_MOST_LOGGED, _MOST_LOGGED_BY_COPY = 64_000, 1_000  # characters of a record; four bytes each at most
 _PLAIN = (type(None), bool, int, float, str)
 _OF_ANY_RECORD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None)))
 
@@ -136,6 +137,7 @@ class ChildSettings:
         log_level: the level of the root logger.
         recording: where the process shows what it does.
         has_environments: whether somebody else's code runs in it, which may change what belongs to the whole process.
+        has_networks: whether it draws actions beside them, by PyTorch, whose settings these may change, too.
         tells_changes: which of these it says: all; those that come after its component was made, since another process
             has said the earlier ones; or none.
         make_waiter: how its loop waits for what the component listens to.
@@ -151,24 +153,35 @@ class ChildSettings:
     log_level: int = logging.INFO
     recording: RecordingOptions = field(default_factory=RecordingOptions)
     has_environments: bool = False
+    has_networks: bool = False
     tells_changes: TellsChanges = "none"
     make_waiter: MakeWaiter = PipeWaiter
 
 
 class _RecordsToRunner:
-    """A queue for `QueueHandler` that puts log records among the reports."""
+    """A queue for `QueueHandler` that puts log records among the reports.
+
+    Copies of the process, as those of a vector of environments, write to the same pipe: what the kernel takes in one
+    piece, so that nobody's report is torn apart, and without waiting for a lock that nobody in the copy holds.
+    """
 
     def __init__(self, reports: PipeReports) -> None:
         self._reports = reports
+        self._owner = os.getpid()
 
     def put_nowait(self, record: logging.LogRecord) -> None:
         # `extra` as far as it is plain: not every object that can be pickled can be unpickled, and that would fail the
         # Runner.
         plain = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.msg, (), None)
         for name, value in vars(record).items():
-            if name in _OF_ANY_RECORD or type(value) in _PLAIN:
+            if name in _OF_ANY_RECORD or (type(value) in _PLAIN and name != "message"):  # which is `msg` once more
                 setattr(plain, name, value)
-        self._reports.send(plain)
+        is_copy = os.getpid() != self._owner
+        plain.msg = shorten(str(plain.msg), _MOST_LOGGED_BY_COPY if is_copy else _MOST_LOGGED)
+        if is_copy:
+            self._reports.send_if_possible(plain)
+        else:
+            self._reports.send(plain)
 
 
 class _Lifeline:
@@ -299,12 +312,15 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         process_settings = None
         if settings.has_environments:
             survive_alarms()
+            if settings.has_networks:
+                import torch  # noqa: F401 (before its settings are noted)
             process_settings = ProcessSettings(is_told=settings.tells_changes == "all")
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)
         controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent, process_settings)
-        loop = controlled.loop = EventLoop([controlled], settings.make_waiter)
+        look = process_settings.look if process_settings else lambda: None
+        loop = controlled.loop = EventLoop([controlled], settings.make_waiter, alive=look)
         if process_settings is not None:
             process_settings.check()
             process_settings.is_told = settings.tells_changes != "none"
@@ -320,6 +336,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         else:
             failed = True
             _report_failure(reports, failure, existed_before)
+    allow_all_open_files()
     if component is not None:
         failed = not finish_component(component, reports) or failed
         report_end(component, reports, is_recorded=recording is not None and recording.path is not None)
@@ -397,7 +414,9 @@ def finish_component(component: Component, reports: Reports) -> bool:
                 component.finish()
             finally:
                 end_captures()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
         reports.send(Failure.from_exception(component.name, error))
         return False
     return True
@@ -419,7 +438,7 @@ def _prepare_process(
     keep_outputs()
     is_silent = threading.Event()
     links.reports.is_abandoned = is_silent.is_set
-    arguments = (settings, links, is_silent, existed_before, patience)
+    arguments = (settings, links, is_silent, existed_before, patience, OwnPipes())
     threading.Thread(target=watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
         add_niceness(settings.niceness)

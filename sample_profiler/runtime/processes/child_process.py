@@ -15,9 +15,10 @@ from pathlib import Path
 import psutil
 
 from sample_profiler.runtime.commands.commands import Command, Patience, portable
-from sample_profiler.runtime.machine.measured_process import MeasuredProcess
-from sample_profiler.runtime.processes.child import FILES_CLOSED, STACKS_SIGNAL, STOP, ChildLinks, ChildSettings
+from sample_profiler.runtime.machine.measured_process import UNKNOWN_STATUS, MeasuredProcess
+from sample_profiler.runtime.processes.child import STACKS_SIGNAL, STOP, ChildLinks, ChildSettings
 from sample_profiler.runtime.processes.main_module import IMPORTED_UNGUARDED, NO_GUARD
+from sample_profiler.runtime.surroundings.own_pipes import FILES_CLOSED
 
 __all__ = ["Child"]
 
@@ -183,6 +184,8 @@ class Child:
         code = self.exit_code
         if code is None:
             return "is still running"
+        if code == UNKNOWN_STATUS:
+            return "has ended, how is not known: something in the main process waits for whichever child ends"
         if code < 0:
             return f"was killed by signal {-code} ({_name_of(-code)})"
         told = f"exited with status {code}"

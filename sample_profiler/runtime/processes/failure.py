@@ -14,11 +14,14 @@ from sample_profiler.errors import (
     ConfigError,
     EnvContractError,
     EnvError,
+    Interruption,
     ModelError,
     RankError,
     TrainingError,
+    describe_error,
     is_out_of_machine_memory,
     is_out_of_memory,
+    shorten,
 )
 from sample_profiler.runtime.machine.memory_limits import format_bytes, read_process_memory
 
@@ -35,13 +38,11 @@ NETWORKS_CURE = (
     "smaller --batch_size or --rollout, or fewer --num_workers or --num_envs_per_worker"
 )
 _MOST_CAUSES = 10
+_MOST_TRACEBACK = 64_000  # characters
 
 
-class HangError(BaseException):
-    """The thread hangs here; raised in it from outside.
-
-    No `Exception`: whatever it hangs in may catch all of these, and try again.
-    """
+class HangError(Interruption):
+    """The thread hangs here."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,7 @@ class Failure:
         begin = part and f"{part}: "
         if isinstance(error, HangError):
             return cls(component, begin + (str(error) or "it hangs"), "", is_hang=True)
-        try:
-            message = f"{begin}{type(error).__name__}: {error}"
-        except Exception:  # whoever wrote the exception made a mistake in its __str__
-            message = begin + type(error).__name__
+        message = begin + describe_error(error)
         lacks_memory = any(map(is_out_of_machine_memory, _causes_of(error)))
         if lacks_memory or is_out_of_memory(error):
             message = _describe_lack_of_memory(message, _find_cure(component, error))
@@ -86,7 +84,7 @@ class Failure:
         says_all = isinstance(error, ConfigError | CheckpointError)
         says_why = isinstance(error, EnvContractError | ModelError | RankError | TrainingError)
         says_all |= says_why and error.__cause__ is None
-        text = "" if says_all else "".join(traceback.format_exception(error))
+        text = "" if says_all else shorten("".join(traceback.format_exception(error)), _MOST_TRACEBACK)
         return cls(component, message, text, was_raised=True, lacks_memory=lacks_memory)
 
 

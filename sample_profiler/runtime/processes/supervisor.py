@@ -39,7 +39,7 @@ from sample_profiler.runtime.processes.orphans import (
     resign_as_subreaper,
     unlink_unused,
 )
-from sample_profiler.runtime.signals.ending_signals import signals_held
+from sample_profiler.runtime.signals.ending_signals import signals_held, take_notice_of_children
 
 __all__ = ["GRACE_AFTER_FAILURE_S", "Supervisor"]
 
@@ -74,6 +74,7 @@ class Supervisor:
             type(self)._was_subreaper = is_subreaper()
         self._active.add(id(self))
         become_subreaper()
+        take_notice_of_children()
         self.children: list[Child] = []
         self._lifeline, self._lifeline_write = make_pipe()
         self._pulse = RunnerPulse()

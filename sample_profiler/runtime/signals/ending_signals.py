@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import math
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import resource_tracker
 from types import FrameType
 
@@ -21,12 +22,16 @@ __all__ = [
     "EndRequests",
     "EndedBySignal",
     "drop_dead_terminal",
+    "is_soon",
     "prepare_for_signals",
     "signals_calling",
     "signals_held",
     "signals_raising",
+    "take_notice_of_children",
     "write_to_nowhere",
 ]
+
+logger = logging.getLogger(__name__)
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl+C; the end of a job or of the machine; a terminal that is closed."""
@@ -48,6 +53,17 @@ def prepare_for_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
+def take_notice_of_children() -> None:
+    """Have the kernel keep how processes ended that are started from now on: a program may have told it to forget.
+
+    Some do, by ignoring SIGCHLD, so that ended processes need not be waited for; whoever waits is told nothing then.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        logger.info("SIGCHLD was ignored, and is not any more: a run has to know how its processes end")
+
+
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
     """Keep Ctrl+C and its like waiting; processes that are spawned meanwhile hold them, too, until they are ready.
@@ -65,6 +81,48 @@ def signals_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Copies:
+    """Copies of this process do what processes do by default when they get a signal that this process handles.
+
+    Whoever has forked, as a vector of environments, ends its processes by SIGTERM, maybe at once. Ctrl+C goes to all of
+    them, and is left to the original.
+    """
+
+    def __init__(self) -> None:
+        self._taken: tuple[int, ...] = ()
+        self._held = threading.local()
+        os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._let_go)
+
+    @contextlib.contextmanager
+    def ended_by(self, numbers: Iterable[int]) -> Iterator[None]:
+        """Have copies that are made meanwhile do so."""
+        before = self._taken
+        self.end_by(numbers)
+        try:
+            yield
+        finally:
+            self._taken = before
+
+    def end_by(self, numbers: Iterable[int]) -> None:
+        """Have copies that are made from now on do so."""
+        self._taken = (*self._taken, *numbers)
+
+    def _hold(self) -> None:
+        # Python forgets signals that reach a copy before it has come to itself.
+        self._held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
+
+    def _release(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._held.mask)
+
+    def _let_go(self) -> None:
+        for number in self._taken:
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+        self._release()
+
+
+_copies = _Copies()
 
 
 class EndedBySignal(KeyboardInterrupt):
@@ -86,14 +144,10 @@ def signals_raising() -> Iterator[None]:
     One order may come twice, SIGHUP several times, and what closes then is not interrupted: only by a SIGTERM after
     `SAME_SIGNAL_S`. Not where they are ignored, or somebody else handles them already.
     """
-    owner = os.getpid()
     first_s = math.inf  # when the first one came
 
     def handle(number: int, _: FrameType | None) -> None:
         nonlocal first_s
-        if os.getpid() != owner:  # somebody has forked, and ends what he has
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
         drop_dead_terminal()
         now_s = time.monotonic()
         is_first = first_s == math.inf
@@ -106,7 +160,7 @@ def signals_raising() -> Iterator[None]:
     for number in taken:
         signal.signal(number, handle)
     try:
-        with interrupts_raising() if is_main else contextlib.nullcontext():
+        with _copies.ended_by(taken), interrupts_raising() if is_main else contextlib.nullcontext():
             yield
     finally:
         for number in taken:
@@ -142,10 +196,19 @@ def signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) 
     handled = [number for number in ENDING_SIGNALS if number != signal.SIGHUP or not is_ignored]
     previous = [signal.signal(number, handle) for number in handled]
     try:
-        yield
+        with _copies.ended_by(handled):
+            yield
     finally:
         for number, handler in zip(handled, previous, strict=True):
             signal.signal(number, handler)
+
+
+def is_soon(condition: Callable[[], bool], within_s: float) -> bool:
+    """Tell whether a condition holds, or comes to within some seconds, as a signal may make it."""
+    deadline_s = time.monotonic() + within_s
+    while not (holds := condition()) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
+    return holds
 
 
 class EndRequests:
@@ -165,15 +228,11 @@ class EndRequests:
         for number in self._taken:
             signal.signal(number, self._take)
             signal.siginterrupt(number, False)  # foreign code may not know that a call can be interrupted
-        # Whoever has forked, as a vector of environments, ends its processes by SIGTERM.
-        os.register_at_fork(after_in_child=self._let_go)
+        _copies.end_by(self._taken)
 
     def was_asked(self, within_s: float = 0.0) -> bool:
         """Tell whether this process was asked to end, or is asked to within some seconds from now."""
-        deadline_s = time.monotonic() + within_s
-        while self._number is None and time.monotonic() < deadline_s:
-            time.sleep(_POLL_S)
-        return self._number is not None
+        return is_soon(lambda: self._number is not None, within_s)
 
     def die_of_signal(self) -> None:
         """End this process by the signal that asked for it; return if none did."""

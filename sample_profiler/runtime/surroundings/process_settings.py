@@ -45,13 +45,17 @@ _TIME_FUNCTIONS = ("time", "monotonic", "monotonic_ns", "perf_counter", "perf_co
 _LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
 _MOST_NAMES = 5
 _entered: list[object] = []
-_URGENT = ("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode")
+_URGENT = (
+    *("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode"),
+    "the limit RLIMIT_NOFILE",  # with less than it listens to, a loop cannot even wait
+)
 _DEADLY_TIMERS = {
     signal.SIGALRM: signal.ITIMER_REAL,
     signal.SIGVTALRM: signal.ITIMER_VIRTUAL,
     signal.SIGPROF: signal.ITIMER_PROF,
 }
 _DELETED = "deleted"
+_UNKNOWN = object()
 
 
 def _say_nothing(_: Any, __: Any) -> str:
@@ -76,6 +80,17 @@ class _Setting:
     is_kept: Callable[[Any, Any], bool] = operator.eq
     describe: Callable[[Any, Any], str] = _say_nothing
 
+    def read_if_possible(self) -> Any:
+        """Return its value; `_UNKNOWN` where it cannot be read, as by a process that may open no more files."""
+        try:
+            return self.read()
+        except (OSError, RuntimeError):  # RuntimeError: PyTorch has two ways for some, which exclude each other
+            return _UNKNOWN
+
+    def is_as_it_was(self, before: Any, now: Any) -> bool:
+        """Tell whether nothing that matters has changed, as far as is known."""
+        return before is _UNKNOWN or now is _UNKNOWN or self.is_kept(before, now)
+
 
 class ProcessSettings:
     """What code may change of the process that it runs in, as it is when this is made.
@@ -98,17 +113,16 @@ class ProcessSettings:
         """Take what is there now for what is to be: the run itself has changed something."""
         if not self._has_torch and "torch" in sys.modules:
             self._has_torch = True
-            added = _list_torch_settings()
-            self._settings += added
-            self._urgent = [setting for setting in added if setting.name in _URGENT]
-        self._before = {setting.name: setting.read() for setting in self._settings}
+            self._settings += _list_torch_settings()
+        self._urgent = [setting for setting in self._settings if setting.name in _URGENT]
+        self._before = {setting.name: setting.read_if_possible() for setting in self._settings}
 
     def changes(self) -> dict[str, str]:
         """Return what differs by now, by its name, in words; all of it stays as it is."""
         differing = [
             (setting, before, now)
             for setting in self._settings
-            if not setting.is_kept(before := self._before[setting.name], now := setting.read())
+            if not setting.is_as_it_was(before := self._before[setting.name], now := setting.read_if_possible())
         ]
         return {setting.name: setting.name + setting.describe(before, now) for setting, before, now in differing}
 
@@ -118,13 +132,18 @@ class ProcessSettings:
             return False
         return all(setting.read() == self._before[setting.name] for setting in self._urgent)
 
+    def look(self) -> None:
+        """Check, if what is needed next is not as it was."""
+        if not self.is_kept_where_it_hurts():
+            self.check()
+
     def check(self) -> None:
         """Look for changes, put back what the run depends on, and say each once."""
         put_back: list[str] = []
         left: list[str] = []
         for setting in self._settings:
-            before, now = self._before[setting.name], setting.read()
-            if setting.is_kept(before, now):
+            before, now = self._before[setting.name], setting.read_if_possible()
+            if setting.is_as_it_was(before, now):
                 continue
             is_put_back = setting.put_back is not None and _succeeds(partial(setting.put_back, before))
             if not is_put_back:
@@ -162,7 +181,12 @@ class _StandardStreams:
 
 def _list_settings() -> list[_Setting]:
     root = logging.getLogger()
-    settings = [
+    limits = [(name, getattr(resource, f"RLIMIT_{name}")) for name in _LIMITS]
+    settings = [  # limits first: with too few files little else can be read
+        _Setting(f"the limit RLIMIT_{name}", partial(resource.getrlimit, limit), partial(resource.setrlimit, limit))
+        for name, limit in limits
+    ]
+    settings += [
         _Setting("the current folder", _read_folder, _leave_deleted_folder, describe=_describe_change),
         _Setting("the mask of new files' permissions (umask)", _read_umask, os.umask, describe=_describe_octal),
         _Setting("signals that are blocked", partial(signal.pthread_sigmask, signal.SIG_BLOCK, ()), _set_signal_mask),
@@ -184,20 +208,17 @@ def _list_settings() -> list[_Setting]:
         _Setting("the time zone", lambda: time.tzname, describe=_describe_change),
         _Setting("niceness", psutil.Process().nice, describe=_describe_change),
         _Setting("the cores that it may use", lambda: sorted(os.sched_getaffinity(0)), describe=_describe_change),
+        _Setting("the process group", os.getpgrp, partial(os.setpgid, 0)),  # Ctrl+C goes to that of the command
     ]
-    settings += [
+    return settings + [
         _Setting(f"what {number.name} does", partial(signal.getsignal, number), partial(_set_handler, number))
         for number in _WATCHED_SIGNALS
-    ]
-    limits = [(name, getattr(resource, f"RLIMIT_{name}")) for name in _LIMITS]
-    return settings + [
-        _Setting(f"the limit RLIMIT_{name}", partial(resource.getrlimit, limit), partial(resource.setrlimit, limit))
-        for name, limit in limits
     ]
 
 
 def _list_torch_settings() -> list[_Setting]:
     import torch  # it is there already
+    from torch.backends import cudnn
 
     return [
         _Setting("PyTorch's default type", torch.get_default_dtype, torch.set_default_dtype),
@@ -211,7 +232,31 @@ def _list_torch_settings() -> list[_Setting]:
             torch.use_deterministic_algorithms,
         ),
         _Setting("PyTorch's search for anomalies", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+        _Setting(
+            "the precision of PyTorch's matrix products",
+            torch.get_float32_matmul_precision,
+            torch.set_float32_matmul_precision,
+        ),
+        _Setting("PyTorch's autocast", _read_autocast, _set_autocast),
+        _Setting(
+            "how PyTorch uses cuDNN",
+            lambda: (cudnn.enabled, cudnn.benchmark, None, cudnn.deterministic),
+            lambda before: cudnn.set_flags(*before),  # type: ignore[no-untyped-call]
+        ),
     ]
+
+
+def _read_autocast() -> dict[str, bool]:
+    import torch
+
+    return {device: torch.is_autocast_enabled(device) for device in ("cpu", "cuda")}
+
+
+def _set_autocast(before: dict[str, bool]) -> None:
+    import torch
+
+    for device, is_enabled in before.items():
+        torch.set_autocast_enabled(device, is_enabled)
 
 
 def _read_folder() -> str:

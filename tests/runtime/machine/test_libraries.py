@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
+from sample_profiler.runtime.machine.libraries import share_gpu_memory, tame_numerical_libraries
 
 
 def test_libraries_are_limited_to_the_threads_that_are_asked_for(monkeypatch):
@@ -18,3 +18,14 @@ def test_libraries_are_limited_to_the_threads_that_are_asked_for(monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     tame_numerical_libraries(3)
     assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE", "what the user chose is left alone"
+
+
+def test_a_gpu_is_left_to_others_unless_its_user_has_said_something_else(monkeypatch):
+    names = ("XLA_PYTHON_CLIENT_PREALLOCATE", "TF_FORCE_GPU_ALLOW_GROWTH")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    share_gpu_memory()
+    assert [os.environ.get(name) for name in names] == ["false", "true"]
+    monkeypatch.setenv(names[0], "true")
+    share_gpu_memory()
+    assert os.environ[names[0]] == "true"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import logging.handlers
 import os
 import resource
 import signal
@@ -28,6 +29,7 @@ from sample_profiler.runtime.processes import child as child_module
 from sample_profiler.runtime.processes import runner_gone
 from sample_profiler.runtime.processes.child import ChildLinks, ChildSettings, Finished, finish_component, report_end
 from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.surroundings.own_pipes import OwnPipes
 
 SETTINGS = ChildSettings("Spawned")
 SPAWN_ONE_AND_SLEEP = """
@@ -267,7 +269,7 @@ def test_4_without_the_runner_a_child_may_take_as_long_to_finish_as_with_it(monk
     write.close()  # as the kernel does when the Runner is gone
     links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
     settings = ChildSettings("Learner_0")
-    runner_gone.watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0))
+    runner_gone.watch_runner(settings, links, threading.Event(), frozenset(), Patience(120.0), OwnPipes())
     assert (slept, ended) == ([120.0], [1])
     assert links.reports.receive() == [], "nobody would take it"
 
@@ -300,7 +302,7 @@ def test_4_a_child_ends_also_where_what_it_has_started_cannot_be_ended(monkeypat
     write.close()  # as the kernel does when the Runner is gone
     links = ChildLinks(PipeReports(), PipeReports(), lifeline, RunnerPulse(), PipeEnd(-1))
     with pytest.raises(OSError, match="no such thing"):
-        runner_gone.watch_runner(SETTINGS, links, threading.Event(), frozenset(), Patience(0.0))
+        runner_gone.watch_runner(SETTINGS, links, threading.Event(), frozenset(), Patience(0.0), OwnPipes())
     assert ended == [1]
 
 
@@ -362,6 +364,27 @@ def test_6_what_a_log_record_holds_beside_its_text_cannot_fail_the_runner(superv
     assert (record.getMessage(), record.funcName) == ("careful", "warn_with_an_unreadable_extra")
     assert record.process == child.pid
     assert not hasattr(record, "cause") and record.env_id == 3, "what is plain reaches handlers of the user's"
+
+
+def test_6_what_a_copy_of_a_child_logs_neither_waits_nor_tears_its_reports_apart():
+    reports = PipeReports()
+    handler = logging.handlers.QueueHandler(child_module._RecordsToRunner(reports))
+    record = partial(logging.LogRecord, "simulator", logging.INFO, "", 0)
+    with reports._sending:  # another thread is about to send: nobody in the copy will let go of this
+        if (copy := os.fork()) == 0:
+            handler.emit(record("lost", (), None))
+            os._exit(0)
+        assert os.waitpid(copy, 0) == (copy, 0)
+    if (copy := os.fork()) == 0:
+        for text in ("first", "€" * 100_000):
+            handler.emit(record(text, (), None))
+        os._exit(0)
+    assert os.waitpid(copy, 0) == (copy, 0)
+    handler.emit(record("y" * 1_000_000, (), None))
+    first, second, own = (report.getMessage() for report in reports.receive())
+    assert first == "first"
+    assert "… (99,000 characters are left out) …" in second
+    assert "… (936,000 characters are left out) …" in own
 
 
 def test_6_records_below_the_level_stay_where_they_are(supervisor, reports_until_end, await_report):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pty
 import signal
@@ -13,7 +14,13 @@ import threading
 import pytest
 
 from sample_profiler.runtime.signals import ending_signals
-from sample_profiler.runtime.signals.ending_signals import ENDING_SIGNALS, EndedBySignal, signals_held, signals_raising
+from sample_profiler.runtime.signals.ending_signals import (
+    ENDING_SIGNALS,
+    EndedBySignal,
+    signals_held,
+    signals_raising,
+    take_notice_of_children,
+)
 
 WRITE = "print('before'); input(); print('begun', end=''); drop_dead_terminal(); print('nowhere')"
 SCRIPT = f"from sample_profiler.runtime.signals.ending_signals import drop_dead_terminal; {WRITE}"
@@ -173,3 +180,48 @@ def test_a_process_that_was_forked_where_signals_raise_dies_of_them():
             os._exit(0)
         _, status = os.waitpid(pid, 0)
     assert os.WTERMSIG(status) == signal.SIGTERM
+
+
+IN_A_COPY = """
+import os, signal, time
+from sample_profiler.runtime.signals.ending_signals import signals_calling
+def fail(*_):
+    os._exit(9)
+with signals_calling(fail, fail):
+    for _ in range(20):
+        if (copy := os.fork()) == 0:
+            time.sleep(60)
+            os._exit(8)
+        os.kill(copy, signal.SIGTERM)  # before it has begun
+        assert os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) == -signal.SIGTERM
+    ready, told = os.pipe()
+    if (copy := os.fork()) == 0:
+        os.write(told, b".")
+        time.sleep(60)
+        os._exit(8)
+    os.read(ready, 1)
+    os.kill(copy, signal.SIGINT)
+    time.sleep(0.2)
+    assert os.waitpid(copy, os.WNOHANG)[0] == 0, "Ctrl+C is left to the original"
+    os.kill(copy, signal.SIGTERM)
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) != -signal.SIGTERM)
+"""
+
+
+def test_a_copy_of_the_process_dies_of_the_signals_that_end_a_run():
+    assert subprocess.run([sys.executable, "-c", IN_A_COPY], timeout=60, check=False).returncode == 0
+
+
+def test_who_has_ignored_the_ends_of_children_is_told_of_them_again(caplog):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with caplog.at_level(logging.INFO):
+            take_notice_of_children()
+            take_notice_of_children()
+        assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
+        assert len(caplog.messages) == 1
+        signal.signal(signal.SIGCHLD, handler := lambda *_: None)
+        take_notice_of_children()
+        assert signal.getsignal(signal.SIGCHLD) is handler, "whoever handles them goes on to"
+    finally:
+        signal.signal(signal.SIGCHLD, before)

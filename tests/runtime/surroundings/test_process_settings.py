@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
+import subprocess
 import sys
 import time
 import warnings
 
 import numpy as np
 import pytest
+import torch
 
 from sample_profiler.runtime.surroundings import process_settings as module
 from sample_profiler.runtime.surroundings.process_settings import ProcessSettings, alarms_survived
@@ -69,6 +72,9 @@ def test_a_change_is_told_once_with_what_it_was(settings, caplog, tmp_path, monk
         (lambda: sys.setrecursionlimit(500), sys.getrecursionlimit, "recursion"),
         (lambda: sys.setswitchinterval(3), sys.getswitchinterval, "take turns"),
         (lambda: setattr(time, "monotonic", lambda: 5.0), lambda: time.monotonic, "clocks"),
+        (lambda: torch.set_float32_matmul_precision("medium"), torch.get_float32_matmul_precision, "matrix products"),
+        (lambda: torch.set_autocast_enabled("cpu", True), lambda: torch.is_autocast_enabled("cpu"), "autocast"),
+        (lambda: setattr(torch.backends.cudnn, "benchmark", True), lambda: torch.backends.cudnn.benchmark, "cuDNN"),
         (
             lambda: setattr(logging.getLogger("sample_profiler.files"), "disabled", True),
             lambda: logging.getLogger("sample_profiler.files").disabled,
@@ -215,3 +221,50 @@ def test_a_process_beside_one_that_tells_puts_back_in_silence(caplog):
     settings.check()
     assert sys.getrecursionlimit() != 500
     assert messages(caplog) == []
+
+
+def test_who_may_open_no_more_files_gets_its_limit_back(settings, caplog):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        settings.check()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "RLIMIT_NOFILE" in caplog.text
+
+
+def test_what_cannot_be_read_counts_as_unchanged(settings, caplog, monkeypatch):
+    settings.expect_change()  # pytest notes the stage of a test in a variable
+
+    def fail(*_):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(module, "read_at_once", fail)
+    os.umask(before := os.umask(0o777))
+    os.umask(0o777)
+    settings.check()
+    assert messages(caplog) == []
+    monkeypatch.undo()
+    settings.check()
+    assert read_umask() == before
+    assert "umask" in caplog.text
+
+
+def test_a_process_that_has_left_its_group_is_back_in_it():
+    """Else Ctrl+C would not reach it any more. In a process of its own, since that of the tests may lead its group."""
+    code = """
+import os
+os.setpgid(0, 0) if os.getpid() != os.getpgrp() else None
+if os.fork() == 0:
+    from sample_profiler.runtime.surroundings.process_settings import ProcessSettings
+    before, settings = os.getpgrp(), ProcessSettings()
+    os.setpgid(0, 0)
+    settings.check()
+    os._exit(os.getpgrp() != before)
+raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
