@@ -212,7 +212,7 @@ class CheckpointFolder:
         except (OSError, RuntimeError) as error:  # PyTorch makes a RuntimeError of some of those of a full disk
             obstacle = find_obstacle(path.parent)
             reason = obstacle or _describe_reason(error)
-            cure = "" if obstacle else ": free space, or make the folder writable"
+            cure = "" if obstacle else f": {_find_cure(error)}"
             raise CheckpointError(
                 f"cannot write the checkpoint {path}{_describe_space(path.parent)}: {reason}; checkpoints before it "
                 f"are as they were{cure}"
@@ -296,12 +296,30 @@ def _may_be_whole(error: BaseException | None) -> bool:
 
 def _describe_reason(error: BaseException) -> str:
     """Return why a file could not be written or read, in the system's words if PyTorch has them behind its own."""
+    refused = _find_refused(error)
+    if refused is not None and refused.strerror:
+        return refused.strerror
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _find_cure(error: BaseException) -> str:
+    refused = _find_refused(error)
+    if refused is not None and refused.errno in (errno.EMFILE, errno.ENFILE):
+        return (
+            "something in this process, such as an environment, opens files and leaves them open; or raise the limit "
+            "of open files (ulimit -n)"
+        )
+    return "free space, or make the folder writable"
+
+
+def _find_refused(error: BaseException) -> OSError | None:
+    """Return what the system has refused, of an error and what was handled when it was raised."""
     behind: BaseException | None = error
     while behind is not None:
         if isinstance(behind, OSError) and behind.strerror:
-            return behind.strerror
+            return behind
         behind = behind.__context__
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return None
 
 
 def _describe_space(folder: Path) -> str:

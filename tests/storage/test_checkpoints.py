@@ -440,6 +440,16 @@ def test_a_full_disk_is_an_error_that_says_so_and_costs_nothing(folder, num_numb
     assert folder.load("latest")["frames"] == 1
 
 
+def test_files_that_somebody_else_has_used_up_are_told_as_such(folder):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match="Too many open files.* opens files and leaves them open"):
+            folder.save(make_state(1), 1, 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
     (tmp_path / "checkpoint_p0").write_text("a file is in the way")
     with pytest.raises((CheckpointError, FileExistsError), match="checkpoint_p0"):
