@@ -23,6 +23,8 @@
     ├── RankError              processes that train together, and have lost each other
     ├── TrainingError          a training step that cannot be taken
     └── VideoError             a video that cannot be written
+
+Interruption is none of them: it is raised into a thread from outside.
 """
 
 from __future__ import annotations
@@ -166,8 +168,10 @@ def is_from_outside(error: BaseException) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type of an exception, and what it says, as far as it can and is not too long."""
-    text = shorten(_text_of(error), _MOST_TEXT)
+    """Return the type of an exception, and what it says, as far as it can; of others' than our own not too much."""
+    text = _text_of(error)
+    if not isinstance(error, SampleProfilerError):
+        text = shorten(text, _MOST_TEXT)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

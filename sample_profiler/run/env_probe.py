@@ -25,6 +25,7 @@ from sample_profiler.runtime.loop.event_loop import PipeWaiter
 from sample_profiler.runtime.loop.unasked_component import UnaskedComponent
 from sample_profiler.runtime.machine.core_shares import choose_worker_threads
 from sample_profiler.runtime.machine.libraries import tame_numerical_libraries
+from sample_profiler.runtime.machine.measured_process import UNKNOWN_STATUS
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
@@ -85,17 +86,25 @@ def begin_probe(config: Config, *, takes_step: bool) -> EnvProbe:
     """
     if config.sampling.serial_mode:
         return begin_local_probe(config, takes_step=takes_step)
+    tame_numerical_libraries()
     return _ProcessProbe(config, _find_registration(config), takes_step=takes_step)
 
 
 def begin_local_probe(config: Config, *, takes_step: bool) -> EnvProbe:
     """Begin to try the environment in this process; arguments and errors are those of `begin_probe`."""
-    _find_registration(config)  # looks whether there is one
-    return _LocalProbe(config, takes_step=takes_step)
+    if ":" not in config.run.env:
+        export_registration(config.run.env)  # looks whether there is one, before PyTorch is imported
+    probe = _LocalProbe(config, takes_step=takes_step)
+    _find_registration(config, probe.settings)
+    return probe
 
 
-def _find_registration(config: Config) -> bytes:
+def _find_registration(config: Config, settings: ProcessSettings | None = None) -> bytes:
     """Return the function that makes the environment, packed; a module that its name begins with is imported for it.
+
+    Args:
+        config: of the run.
+        settings: of this process, that the module may change; None: as they are now.
 
     Raises:
         UnknownEnvError: there is no environment of that name.
@@ -104,7 +113,7 @@ def _find_registration(config: Config) -> bytes:
     name = config.run.env
     if ":" not in name:
         return export_registration(name)
-    settings = ProcessSettings()
+    settings = settings or ProcessSettings()
     with MainThreadWatch(config.faults.hang_timeout) as watch:
         watch.enter(f"the import of the module of {name}")
         watch.beat(FIRST_SIGN_S)
@@ -383,7 +392,7 @@ class _ProcessProbe:
         """End the process and what it has started."""
         self._has_ended = True
         killed = self._supervisor.stop(0.0, self._take_reports)
-        if isinstance(self._result, EnvSpec) and not killed and self._child.exit_code:
+        if isinstance(self._result, EnvSpec) and not killed and self._child.exit_code not in (0, UNKNOWN_STATUS):
             logger.warning("%s ended its process, which %s", self._where(), self._child.describe_exit())
 
 

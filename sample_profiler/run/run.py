@@ -29,7 +29,6 @@ from sample_profiler.run.records.run_records import RunRecords
 from sample_profiler.run.runner import Runner
 from sample_profiler.run.wiring import ParallelWiring, SerialWiring, Surroundings
 from sample_profiler.runtime.loop.recording import Recording
-from sample_profiler.runtime.machine.open_files import allow_all_open_files
 from sample_profiler.runtime.machine.ranks import ALONE, RankPlace
 from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
@@ -160,7 +159,6 @@ def _run_to_the_end(
                     _run_loop(wiring)
                     _tell_of_end(runner)
                 finally:
-                    allow_all_open_files()
                     with runner.timing.add_time("stop_components"):
                         with watch.patient():
                             steady = _end_steady_part(recording, records)

@@ -304,7 +304,7 @@ def _describe_reason(error: BaseException) -> str:
 
 def _find_cure(error: BaseException) -> str:
     refused = _find_refused(error)
-    if refused is not None and refused.errno in (errno.EMFILE, errno.ENFILE):
+    if refused is not None and refused.errno == errno.EMFILE:
         return (
             "something in this process, such as an environment, opens files and leaves them open; or raise the limit "
             "of open files (ulimit -n)"

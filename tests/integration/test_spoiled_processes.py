@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -194,6 +196,17 @@ def test_what_the_environment_of_an_evaluation_changes_is_put_back(where, tmp_pa
     assert "whether PyTorch keeps gradients" in ended.output
 
 
+def test_nothing_is_told_of_a_run_whose_environment_changes_nothing(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
+    try:
+        ended = train_spoiled("", "serial", tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (ended.status, ended.has_trained) == (0, True), ended.output
+    assert "belongs to the whole process" not in ended.output
+
+
 @pytest.mark.parametrize("where", ["constructor", "worker_reset"])
 def test_what_an_environment_changes_beside_a_network_is_put_back(where, tmp_path):
     flags = ("--inference=worker", "--eval_every_steps=500", "--eval_num_episodes=2", "--use_rnn=True", "--rnn_size=8")
@@ -202,15 +215,19 @@ def test_what_an_environment_changes_beside_a_network_is_put_back(where, tmp_pat
     assert "Evaluation of policy 0 after" in ended.output
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_that_ends_the_simulator_as_well_fails_no_run(number, mode, tmp_path):
-    flags = (*FLAGS, f"--serial_mode={mode == 'serial'}", "--train_for_env_steps=9999999")
-    flags += (f"--train_dir={tmp_path}", "--save_every_sec=1")
-    words, run = [sys.executable, str(SCRIPT), *flags], tmp_path / "mine"
+def test_a_signal_that_ends_the_simulator_first_fails_no_serial_run(number, tmp_path):
+    """In a parallel one the simulator is in another session, which a terminal's signals do not reach."""
+    flags = (*FLAGS, "--serial_mode=True", "--train_for_env_steps=9999999", "--save_every_sec=1")
+    words, run = [sys.executable, str(SCRIPT), *flags, f"--train_dir={tmp_path}"], tmp_path / "mine"
     with running(words, tmp_path / "output", run, SPOIL="step:ask_simulator") as live:
         live.wait_until_training()
-        os.killpg(live.process.pid, number)
+        (simulator,) = (process for process in live.everybody() if process.name() == "cat")
+        simulator.kill()
+        time.sleep(0.1)
+        live.process.send_signal(number)
         assert live.wait(30) == 128 + number, live.output
+    assert "could not go on until the run ended: EnvError" in live.output
+    assert "the simulator is gone" in live.output
     assert " failed: " not in live.output
     assert f"interrupted by {number.name}" in live.output

@@ -204,7 +204,7 @@ def describe_process(reports: PipeReports) -> None:
     reports.send(
         {
             "session": os.getsid(0) == os.getpid(),
-            "sigint": signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+            "goes_on_at_sigint": signal.raise_signal(signal.SIGINT) is None,
             "niceness": os.nice(0),
             "autogroup": read_autogroup(),
             "cpus": os.sched_getaffinity(0),

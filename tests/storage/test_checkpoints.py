@@ -444,7 +444,7 @@ def test_files_that_somebody_else_has_used_up_are_told_as_such(folder):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     try:
-        with pytest.raises(CheckpointError, match="Too many open files.* opens files and leaves them open"):
+        with pytest.raises(CheckpointError, match=r"Too many open files.* opens files and leaves them open"):
             folder.save(make_state(1), 1, 1)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -32,6 +32,7 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import Pulse
 from sample_profiler.runtime.processes.child import is_runner_gone
 from sample_profiler.runtime.surroundings.folder_lock import lock_until_exit
+from sample_profiler.runtime.surroundings.process_settings import expect_changes
 from sample_profiler.vocabulary import MAKE_INFERENCE
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def make_self_serving_worker(blueprint: Blueprint, index: int, attempt: int, rep
             _build_inference_worker(blueprint, policy, index, timing)
             for policy in range(blueprint.config.sampling.num_policies)
         ]
+    expect_changes()
     return SelfServingWorker(make_rollout_worker(blueprint, index, attempt, reports, timing), inference)
 
 
@@ -194,9 +196,12 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
         made.generator.manual_seed(seed if number == policy else derive_seed(seed, number))
         return made
 
+    own = make_policy(policy)
+    others = {number: (make_policy(number), blueprint.weights[number]) for number in sorted({*roles} - {policy})}
+    expect_changes()
     return Evaluator(
         index=policy,
-        policy=make_policy(policy),
+        policy=own,
         make_env=partial(AgentsEnv, make, blueprint.env_spec, blueprint.env_name, number, seed),
         weights=blueprint.weights[policy],
         counters=blueprint.counters,
@@ -208,7 +213,7 @@ def make_evaluator(blueprint: Blueprint, policy: int, reports: Reports) -> Evalu
         ),
         reports=reports,
         roles=roles,
-        others={number: (make_policy(number), blueprint.weights[number]) for number in sorted({*roles} - {policy})},
+        others=others,
     )
 
 

@@ -86,8 +86,7 @@ def plan_components(
             inference = settings(ComponentId(INFERENCE_WORKER, policy, index), num_threads)
             components.append(ComponentPlan(inference, partial(make_inference_worker, blueprint, policy, index)))
         if blueprint.config.evaluation.eval_every_steps:
-            evaluator = settings(ComponentId(EVALUATOR, policy), num_threads=1)
-            evaluator = replace(evaluator, has_environments=True, has_networks=True)
+            evaluator = replace(settings(ComponentId(EVALUATOR, policy), num_threads=1), has_environments=True)
             components.append(ComponentPlan(evaluator, partial(make_evaluator, blueprint, policy)))
     return [*components, *own, *(plan_worker(blueprint, index) for index in range(len(blueprint.plan.worker_slots)))]
 
@@ -114,7 +113,7 @@ def plan_worker(blueprint: Blueprint, index: int, attempt: int = 0) -> Component
     make = make_self_serving_worker if has_own_inference else make_rollout_worker
     # One speaks for all. What constructors change has been said by the process in which one was tried.
     tells_changes: TellsChanges = "later" if index == attempt == 0 else "none"
-    settings = replace(settings, has_environments=True, has_networks=has_own_inference, tells_changes=tells_changes)
+    settings = replace(settings, has_environments=True, tells_changes=tells_changes)
     return ComponentPlan(settings, partial(make, blueprint, index, attempt))
 
 

@@ -7,6 +7,8 @@ in-process queues, where nothing to do means that the run can never go on.
 
 from __future__ import annotations
 
+import errno
+import logging
 import math
 import select
 import time
@@ -18,10 +20,13 @@ from sample_profiler.errors import SampleProfilerError
 from sample_profiler.profiling import Timing, set_timing
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.runtime.loop.turns import Turns
+from sample_profiler.runtime.machine.open_files import allow_all_open_files
 from sample_profiler.runtime.messages.channels import LocalChannel
 from sample_profiler.vocabulary import RECEIVE, TIMERS, WATCH_PROCESSES
 
 __all__ = ["Component", "EventLoop", "Input", "LocalWaiter", "LoopControl", "PipeWaiter", "StalledError", "Timer"]
+
+logger = logging.getLogger(__name__)
 
 _MAX_WAIT_S = 1.0
 
@@ -103,7 +108,16 @@ class PipeWaiter:
     def wait(self, timeout_s: float) -> list[Any]:
         """Return the readable sources, in-process queues last."""
         queues = [queue for queue in self._queues if queue.has_pending()]
-        events = self._poll.poll(0 if queues else max(0.0, timeout_s) * 1000)
+        timeout_ms = 0 if queues else max(0.0, timeout_s) * 1000
+        try:
+            events = self._poll.poll(timeout_ms)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            # The limit of open files is below what there is to listen to.
+            logger.warning("The limit of open files was lowered, by an environment or what it uses; it is raised again")
+            allow_all_open_files()
+            events = self._poll.poll(timeout_ms)
         return [*(self._sources[descriptor] for descriptor, _ in events), *queues]
 
 

@@ -16,10 +16,11 @@ import pickle
 import select
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from multiprocessing import reduction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -118,8 +119,16 @@ class LocalReports(LocalChannel):
 class PipeEnd:
     """One end of a pipe that a process being spawned can inherit."""
 
+    _all: ClassVar[weakref.WeakSet[PipeEnd]] = weakref.WeakSet()
+
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._all.add(self)
+
+    @classmethod
+    def all_open(cls) -> list[PipeEnd]:
+        """Return all ends in this process that are not closed."""
+        return [end for end in list(cls._all) if end.fileno() >= 0]
 
     def fileno(self) -> int:
         """Return the descriptor."""

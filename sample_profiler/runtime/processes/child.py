@@ -137,7 +137,6 @@ class ChildSettings:
         log_level: the level of the root logger.
         recording: where the process shows what it does.
         has_environments: whether somebody else's code runs in it, which may change what belongs to the whole process.
-        has_networks: whether it draws actions beside them, by PyTorch, whose settings these may change, too.
         tells_changes: which of these it says: all; those that come after its component was made, since another process
             has said the earlier ones; or none.
         make_waiter: how its loop waits for what the component listens to.
@@ -153,7 +152,6 @@ class ChildSettings:
     log_level: int = logging.INFO
     recording: RecordingOptions = field(default_factory=RecordingOptions)
     has_environments: bool = False
-    has_networks: bool = False
     tells_changes: TellsChanges = "none"
     make_waiter: MakeWaiter = PipeWaiter
 
@@ -161,8 +159,9 @@ class ChildSettings:
 class _RecordsToRunner:
     """A queue for `QueueHandler` that puts log records among the reports.
 
-    Copies of the process, as those of a vector of environments, write to the same pipe: what the kernel takes in one
-    piece, so that nobody's report is torn apart, and without waiting for a lock that nobody in the copy holds.
+    Copies of the process, as those of a vector of environments, write to the same pipe: only what the kernel takes in
+    one piece, and without waiting for a lock that nobody in the copy holds. One that comes while a long report of the
+    original waits for room would still tear that apart.
     """
 
     def __init__(self, reports: PipeReports) -> None:
@@ -312,15 +311,12 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
         process_settings = None
         if settings.has_environments:
             survive_alarms()
-            if settings.has_networks:
-                import torch  # noqa: F401 (before its settings are noted)
             process_settings = ProcessSettings(is_told=settings.tells_changes == "all")
         component = make_component(reports)
         component.timing.backdate(started_ns)
         recording.attach(component)
         controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent, process_settings)
-        look = process_settings.look if process_settings else lambda: None
-        loop = controlled.loop = EventLoop([controlled], settings.make_waiter, alive=look)
+        loop = controlled.loop = EventLoop([controlled], settings.make_waiter)
         if process_settings is not None:
             process_settings.check()
             process_settings.is_told = settings.tells_changes != "none"
@@ -438,7 +434,8 @@ def _prepare_process(
     keep_outputs()
     is_silent = threading.Event()
     links.reports.is_abandoned = is_silent.is_set
-    arguments = (settings, links, is_silent, existed_before, patience, OwnPipes())
+    pipes = OwnPipes() if settings.has_environments else None
+    arguments = (settings, links, is_silent, existed_before, patience, pipes)
     threading.Thread(target=watch_runner, args=arguments, daemon=True, name="lifeline").start()
     if settings.niceness:
         add_niceness(settings.niceness)

@@ -36,7 +36,7 @@ def watch_runner(
     is_silent: threading.Event,
     existed: frozenset[str],
     patience: Patience,
-    pipes: OwnPipes,
+    pipes: OwnPipes | None,
 ) -> None:
     """End this process when the Runner is gone or hangs; until then, tell it when this process stood still.
 
@@ -49,12 +49,12 @@ def watch_runner(
         is_silent: is set when it is gone or hangs: then there is the patience to finish.
         existed: shared memory that belongs to others.
         patience: what there is to finish.
-        pipes: of this process, as they were before its component was made.
+        pipes: of this process, as they were before it made environments; None: it makes none.
     """
     has_been_silent = links.runner_pulse.make_watch(settings.hang_timeout_s)
     standstills = StandstillWatch(settings.name)
     while not (is_gone := is_closed(links.lifeline, LOOK_INTERVAL_S)) and not has_been_silent():
-        if pipes.are_replaced():
+        if pipes is not None and pipes.are_replaced():
             _end(existed, FILES_CLOSED)
         if (stood_still := standstills.look()) is not None:
             links.reports.send_if_possible(stood_still)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -68,13 +70,14 @@ class Supervisor:
 
     _active: ClassVar[set[int]] = set()
     _was_subreaper: ClassVar[bool] = False
+    _took_notice: ClassVar[bool] = False  # of children, which the program has ignored
 
     def __init__(self) -> None:
         if not self._active:
             type(self)._was_subreaper = is_subreaper()
         self._active.add(id(self))
         become_subreaper()
-        take_notice_of_children()
+        type(self)._took_notice |= take_notice_of_children()
         self.children: list[Child] = []
         self._lifeline, self._lifeline_write = make_pipe()
         self._pulse = RunnerPulse()
@@ -257,9 +260,17 @@ class Supervisor:
         left = end_sessions((child.pid for child in self.children), noted)
         self._unlink(left.union(*self._shared_memory.values()))
         self._active.discard(id(self))
-        if not self._active and not self._was_subreaper:
-            resign_as_subreaper()
+        if not self._active:
+            self._resign()
         return killed
+
+    def _resign(self) -> None:
+        """Leave the process as it was before there were children."""
+        if not self._was_subreaper:
+            resign_as_subreaper()
+        if self._took_notice and threading.current_thread() is threading.main_thread():
+            type(self)._took_notice = False
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
     def _unlink(self, names: set[str]) -> None:
         if unlinked := unlink_unused(names, self._existed_before):

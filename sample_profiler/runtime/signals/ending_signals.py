@@ -48,20 +48,29 @@ def prepare_for_signals() -> None:
 
     What was held while the process was started arrives now.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _leave_interrupts()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
-def take_notice_of_children() -> None:
-    """Have the kernel keep how processes ended that are started from now on: a program may have told it to forget.
+def take_notice_of_children() -> bool:
+    """Have the kernel keep how processes ended that are started from now on; tell whether it had been told to forget.
 
-    Some do, by ignoring SIGCHLD, so that ended processes need not be waited for; whoever waits is told nothing then.
+    Some programs do that, by ignoring SIGCHLD, so that ended processes need not be waited for; whoever waits is told
+    nothing then.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+    was_ignored = is_main and signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    if was_ignored:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        logger.info("SIGCHLD was ignored, and is not any more: a run has to know how its processes end")
+        logger.info("SIGCHLD was ignored, and is not while a run goes on, which has to know how its processes end")
+    return was_ignored
+
+
+def _leave_interrupts() -> None:
+    """Have Ctrl+C do nothing here; not by ignoring it, which programs that are started here would go on with."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.siginterrupt(signal.SIGINT, False)
 
 
 @contextlib.contextmanager
@@ -93,6 +102,7 @@ class _Copies:
     def __init__(self) -> None:
         self._taken: tuple[int, ...] = ()
         self._held = threading.local()
+        self._num_being_made = 0
         os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._let_go)
 
     @contextlib.contextmanager
@@ -109,16 +119,29 @@ class _Copies:
         """Have copies that are made from now on do so."""
         self._taken = (*self._taken, *numbers)
 
+    def puts_off(self, number: int) -> bool:
+        """Tell whether a signal will come again a moment later: while a copy is made, Python drops what is raised."""
+        if self._num_being_made:
+            threading.Timer(_POLL_S, os.kill, (os.getpid(), number)).start()
+        return self._num_being_made > 0
+
     def _hold(self) -> None:
         # Python forgets signals that reach a copy before it has come to itself.
+        self._num_being_made += 1
         self._held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
 
     def _release(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._held.mask)
+        self._num_being_made -= 1
 
     def _let_go(self) -> None:
         for number in self._taken:
-            signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+            if number == signal.SIGINT:
+                _leave_interrupts()
+            else:
+                signal.signal(number, signal.SIG_DFL)
+        self._taken = ()
+        self._num_being_made = 1  # those of other threads are not here
         self._release()
 
 
@@ -148,6 +171,8 @@ def signals_raising() -> Iterator[None]:
 
     def handle(number: int, _: FrameType | None) -> None:
         nonlocal first_s
+        if _copies.puts_off(number):
+            return
         drop_dead_terminal()
         now_s = time.monotonic()
         is_first = first_s == math.inf
@@ -180,6 +205,8 @@ def signals_calling(interrupt: Callable[[int], None], kill: Callable[[], None]) 
 
     def handle(number: int, _: FrameType | None) -> None:
         nonlocal is_ending, first_s
+        if _copies.puts_off(number):
+            return
         was_ending, is_ending = is_ending, True
         if not was_ending:
             interrupt(number)

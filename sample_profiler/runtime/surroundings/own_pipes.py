@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
+import weakref
+
+from sample_profiler.runtime.messages.channels import PipeEnd
 
 __all__ = ["FILES_CLOSED", "OwnPipes"]
 
@@ -12,32 +14,29 @@ FILES_CLOSED = os.EX_IOERR
 
 
 class OwnPipes:
-    """The pipes that a process has when this is made.
+    """The pipes that this process has to others of the run when this is made.
 
     Whoever writes to one that was closed is told so by the kernel. But the next file that is opened gets its number,
     and then messages go to somebody who makes nothing of them, and none come.
     """
 
     def __init__(self) -> None:
-        numbers = map(int, os.listdir("/proc/self/fd"))
-        self._identities = {number: known for number in numbers if (known := _identity_of_pipe(number))}
+        self._identities = [(weakref.ref(end), _identity_of(end)) for end in PipeEnd.all_open()]
 
     def are_replaced(self) -> bool:
         """Tell whether something else has the number of one of them by now."""
-        return any(_is_another(number, known) for number, known in self._identities.items())
+        return any((end := known()) is not None and _is_another(end, before) for known, before in self._identities)
 
 
-def _identity_of_pipe(number: int) -> tuple[int, int] | None:
+def _is_another(end: PipeEnd, before: tuple[int, int] | None) -> bool:
+    now = _identity_of(end)
+    return now is not None and now != before and end.fileno() >= 0  # else it is closed, and whoever uses it is told so
+
+
+def _identity_of(end: PipeEnd) -> tuple[int, int] | None:
+    """Return what the end leads to; None: it is closed."""
     try:
-        status = os.fstat(number)
-    except OSError:
+        status = os.fstat(end.fileno())
+    except (OSError, OverflowError):
         return None
-    return (status.st_dev, status.st_ino) if stat.S_ISFIFO(status.st_mode) and number > 2 else None
-
-
-def _is_another(number: int, known: tuple[int, int]) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:  # it is closed, and whoever uses it is told so
-        return False
-    return _identity_of_pipe(number) != known
+    return status.st_dev, status.st_ino

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +33,7 @@ from sample_profiler.profiling.tree.render import printable
 from sample_profiler.runtime.messages.channels import PipeEnd
 from sample_profiler.runtime.signals.ending_signals import ENDING_SIGNALS
 
-__all__ = ["SETTINGS_INTERVAL_S", "ProcessSettings", "alarms_survived", "survive_alarms"]
+__all__ = ["SETTINGS_INTERVAL_S", "ProcessSettings", "alarms_survived", "expect_changes", "survive_alarms"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +46,8 @@ _TIME_FUNCTIONS = ("time", "monotonic", "monotonic_ns", "perf_counter", "perf_co
 _LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
 _MOST_NAMES = 5
 _entered: list[object] = []
-_URGENT = (
-    *("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode"),
-    "the limit RLIMIT_NOFILE",  # with less than it listens to, a loop cannot even wait
-)
+_URGENT = ("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode")
+_OF_CUDNN = ("enabled", "benchmark", "deterministic")
 _DEADLY_TIMERS = {
     signal.SIGALRM: signal.ITIMER_REAL,
     signal.SIGVTALRM: signal.ITIMER_VIRTUAL,
@@ -107,14 +106,16 @@ class ProcessSettings:
         self._has_torch = False
         self._before: dict[str, Any] = {}
         self._told: set[str] = set()
+        _watched.add(self)
         self.expect_change()
 
     def expect_change(self) -> None:
         """Take what is there now for what is to be: the run itself has changed something."""
         if not self._has_torch and "torch" in sys.modules:
             self._has_torch = True
-            self._settings += _list_torch_settings()
-        self._urgent = [setting for setting in self._settings if setting.name in _URGENT]
+            added = _list_torch_settings()
+            self._settings += added
+            self._urgent = [setting for setting in added if setting.name in _URGENT]
         self._before = {setting.name: setting.read_if_possible() for setting in self._settings}
 
     def changes(self) -> dict[str, str]:
@@ -158,6 +159,15 @@ class ProcessSettings:
             logger.info("%s, which stays so: %s", whose, "; ".join(left))
 
 
+_watched: weakref.WeakSet[ProcessSettings] = weakref.WeakSet()
+
+
+def expect_changes() -> None:
+    """Take what networks have just changed of this process for what is to be, before environments are made in it."""
+    for settings in list(_watched):
+        settings.expect_change()
+
+
 class _StandardStreams:
     """What the first three file descriptors lead to, with copies of them that lead there, too."""
 
@@ -183,7 +193,12 @@ def _list_settings() -> list[_Setting]:
     root = logging.getLogger()
     limits = [(name, getattr(resource, f"RLIMIT_{name}")) for name in _LIMITS]
     settings = [  # limits first: with too few files little else can be read
-        _Setting(f"the limit RLIMIT_{name}", partial(resource.getrlimit, limit), partial(resource.setrlimit, limit))
+        _Setting(
+            f"the limit RLIMIT_{name}",
+            partial(resource.getrlimit, limit),
+            partial(resource.setrlimit, limit),
+            _is_no_lower,
+        )
         for name, limit in limits
     ]
     settings += [
@@ -240,10 +255,23 @@ def _list_torch_settings() -> list[_Setting]:
         _Setting("PyTorch's autocast", _read_autocast, _set_autocast),
         _Setting(
             "how PyTorch uses cuDNN",
-            lambda: (cudnn.enabled, cudnn.benchmark, None, cudnn.deterministic),
-            lambda before: cudnn.set_flags(*before),  # type: ignore[no-untyped-call]
+            lambda: {name: getattr(cudnn, name) for name in _OF_CUDNN},
+            partial(_set_attributes, cudnn),
         ),
     ]
+
+
+def _is_no_lower(before: tuple[int, int], now: tuple[int, int]) -> bool:
+    """Tell whether a limit, soft and hard, is at least what it was; a library may have raised it for itself."""
+    return all(
+        new == resource.RLIM_INFINITY or (old != resource.RLIM_INFINITY and new >= old)
+        for old, new in zip(before, now, strict=True)
+    )
+
+
+def _set_attributes(owner: Any, before: dict[str, Any]) -> None:
+    for name, value in before.items():
+        setattr(owner, name, value)
 
 
 def _read_autocast() -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from types import SimpleNamespace
 
 import pytest
@@ -296,6 +297,20 @@ def test_pipes_wake_the_loop_one_by_one_and_together():
     assert set(waiter.wait(10)) == {sources[0], sources[2]}
     sources[2].receive()
     assert waiter.wait(10) == [sources[0]]
+
+
+def test_a_waiter_goes_on_where_fewer_files_are_allowed_than_it_listens_to(caplog):
+    channel = PipeChannel()
+    waiter = PipeWaiter([channel, PipeChannel()])
+    channel.send([3])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+    try:
+        assert waiter.wait(1.0) == [channel]
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == limits[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "The limit of open files was lowered" in caplog.text
 
 
 def test_a_negative_wait_does_not_wait_for_ever():

@@ -452,7 +452,7 @@ def test_the_process_is_as_its_settings_say(supervisor, await_report):
     child = supervisor.spawn(settings, partial(spawned.make_spawned, start=spawned.describe_process))
     facts = await_report(child, lambda report: isinstance(report, dict))
     assert facts["session"]
-    assert facts["sigint"]
+    assert facts["goes_on_at_sigint"]
     assert facts["niceness"] == os.nice(0) + 3
     assert facts["autogroup"] is None or os.geteuid() or facts["autogroup"].endswith(f" nice {os.nice(0) + 3}\n")
     assert facts["cpus"] == {cpu}

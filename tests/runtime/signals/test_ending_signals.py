@@ -216,8 +216,7 @@ def test_who_has_ignored_the_ends_of_children_is_told_of_them_again(caplog):
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         with caplog.at_level(logging.INFO):
-            take_notice_of_children()
-            take_notice_of_children()
+            assert [take_notice_of_children(), take_notice_of_children()] == [True, False]
         assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
         assert len(caplog.messages) == 1
         signal.signal(signal.SIGCHLD, handler := lambda *_: None)
@@ -225,3 +224,40 @@ def test_who_has_ignored_the_ends_of_children_is_told_of_them_again(caplog):
         assert signal.getsignal(signal.SIGCHLD) is handler, "whoever handles them goes on to"
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+FORKS = """
+import os, signal, time
+# Before ours, so that it is called after it.
+os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGTERM))
+from sample_profiler.runtime.signals.ending_signals import EndedBySignal, signals_raising
+try:
+    with signals_raising():
+        if (copy := os.fork()) == 0:
+            os._exit(0)
+        time.sleep(5)
+    raise SystemExit("a signal that came while a copy was made is lost")
+except EndedBySignal:
+    pass
+"""
+
+
+def test_a_signal_that_comes_while_a_copy_is_made_is_not_lost():
+    ended = subprocess.run([sys.executable, "-c", FORKS], timeout=60, check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+IN_A_CHILD = """
+import os, signal, subprocess
+from sample_profiler.runtime.signals.ending_signals import prepare_for_signals
+prepare_for_signals()
+os.kill(os.getpid(), signal.SIGINT)
+for options in ({}, {"preexec_fn": os.getpid}):
+    with subprocess.Popen(["sleep", "60"], **options) as simulator:
+        simulator.send_signal(signal.SIGINT)
+        assert simulator.wait(timeout=10) == -signal.SIGINT
+"""
+
+
+def test_a_child_goes_on_at_ctrl_c_and_what_it_starts_ends_by_it():
+    assert subprocess.run([sys.executable, "-c", IN_A_CHILD], timeout=60, check=False).returncode == 0
