@@ -11,7 +11,7 @@ from sample_profiler.runtime.machine.measured_process import UNKNOWN_STATUS, Mea
 def test_a_process_has_ended_when_somebody_else_has_waited_for_it():
     process = MeasuredProcess(target=sys.exit, args=(3,))
     process.start()
-    os.waitpid(-1, 0)  # as a handler of SIGCHLD does that waits for whichever child ends
+    os.waitpid(process.pid, 0)  # as a handler of SIGCHLD does that waits for whichever child ends
     assert not process.is_alive()
     assert process.exitcode == UNKNOWN_STATUS
     process.join(timeout=5)
