@@ -172,7 +172,7 @@ def test_run_ends_after_seconds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("serial", [True, False], ids=["serial", "parallel"])
 def test_a_run_ends_when_it_is_as_good_as_asked_and_counts_on_when_more_is_asked(serial: bool, tmp_path: Path) -> None:
-    flags = ("sf_examples.gym.train_gym", "--env=CartPole-v1", "--seed=3", "--thresholds=20,1000", "--stats_avg=30")
+    flags = ("sf_examples.gym.train_gym", "--env=CartPole-v1", "--seed=3", "--thresholds=30,1000", "--stats_avg=30")
     flags = (*flags, f"--serial_mode={serial}", "--num_workers=2", "--train_for_env_steps=200000")
     first = run(*flags, "--stop_at=reward>=40", folder=tmp_path)
     assert first.returncode == 0, first.stdout

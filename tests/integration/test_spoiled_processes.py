@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -227,7 +228,8 @@ def test_a_signal_that_ends_the_simulator_first_fails_no_serial_run(number, tmp_
         time.sleep(0.1)
         live.process.send_signal(number)
         assert live.wait(30) == 128 + number, live.output
-    assert "could not go on until the run ended: EnvError" in live.output
-    assert "the simulator is gone" in live.output
+    assert re.search(
+        r"could not go on until the run ended: EnvError: .* raised in step: (Runtime|BrokenPipe)Error", live.output
+    )
     assert " failed: " not in live.output
     assert f"interrupted by {number.name}" in live.output
