@@ -37,7 +37,7 @@ def allow_open_files(num_more: int) -> str:
 def allow_all_open_files() -> None:
     """Let this process open as many files as the hard limit allows: before its end, and where it could not even wait.
 
-    An environment may have used up all that it may open, or lowered the limit; what is saved and cleaned up needs a few.
+    An environment may have used up what it may open, or lowered the limit; what is saved and cleaned up needs a few.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
