@@ -12,14 +12,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
 # Runs are many processes, each of which would compile the package anew where Python may write no bytecode.
 COMPILE = $(BIN)/python -m compileall -q sample_profiler sf_examples harness benchmarks
-# Comparisons of whole runs take a quarter of an hour to several: each has a target, or is called by hand.
-LONG_BENCHMARKS := benchmarks/fault_matrix.py benchmarks/kill_checkpoints.py benchmarks/kill_workers.py \
-	benchmarks/versus.py benchmarks/limit.py benchmarks/scaling.py benchmarks/learning.py \
-	benchmarks/learning_picture.py benchmarks/soak.py benchmarks/verdicts.py benchmarks/comparison_check.py \
-	benchmarks/scenarios.py benchmarks/whatif_check.py benchmarks/breakages.py benchmarks/time_to_return.py \
-	benchmarks/transports.py benchmarks/second_verdicts.py benchmarks/pools.py benchmarks/kill_nodes.py \
-	benchmarks/ray_cost.py benchmarks/forecast_check.py benchmarks/vector_runs.py benchmarks/rank_verdicts.py
-BENCHMARKS := $(subst /,.,$(basename $(sort $(filter-out %/__init__.py $(LONG_BENCHMARKS),$(wildcard benchmarks/*.py)))))
+# Those that take minutes; comparisons of whole runs take a quarter of an hour to several: each has a target, or is called
+# by hand.
+BENCHMARKS := $(addprefix benchmarks.,env_alone minibatch_cost checks.accounts_check vectors.device_vectors vectors.vector_cost) \
+	$(subst /,.,$(basename $(sort $(wildcard benchmarks/profiler/*.py))))
 VERSUS_FLAGS ?=
 VERSUS_OUTPUT ?= build/compared
 FAULT_ROUNDS ?= 3

@@ -35,7 +35,7 @@ from benchmarks.breaking.breakage import Breakage
 from benchmarks.breaking.learning import LEARNING
 from benchmarks.breaking.profiling import PROFILING
 from benchmarks.breaking.running import RUNNING
-from benchmarks.measuring.peer_runs import RESULTS
+from benchmarks.measuring.frameworks.peer_runs import RESULTS
 from harness.kept_lines import ROOT, append_line, ask_git, describe_origin, end_when_told, read_lines, tell_origins
 
 BREAKAGES: tuple[Breakage, ...] = (*LEARNING, *RUNNING, *PROFILING)

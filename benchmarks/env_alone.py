@@ -10,8 +10,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks.measuring.envs_alone import measure_alone
-from benchmarks.measuring.families import make_family_config
+from benchmarks.measuring.alone.envs_alone import measure_alone
+from benchmarks.measuring.runs.families import make_family_config
 from sample_profiler.config import num_usable_cores
 
 

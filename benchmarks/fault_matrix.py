@@ -32,7 +32,7 @@ from benchmarks.measuring.fault_table import (
     key_of,
     to_table,
 )
-from benchmarks.measuring.peer_runs import RESULTS
+from benchmarks.measuring.frameworks.peer_runs import RESULTS
 from harness.fault_cases import FAULTS, KILLS_OF_WORKERS, MODES, NUM_ROUNDS, SIGNAL_MODES, VICTIMS, Plan, all_plans
 from harness.faults import Case, Undisturbed, run_case
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins

@@ -32,7 +32,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.measuring.peer_runs import RESULTS
+from benchmarks.measuring.frameworks.peer_runs import RESULTS
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines, tell_origins
 from sample_profiler.errors import CheckpointError
 from sample_profiler.storage.checkpoint_names import newest_steps

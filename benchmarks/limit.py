@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring.comparison_tasks import TASKS
-from benchmarks.measuring.envs_alone import measure_alone
-from benchmarks.measuring.families import make_family_config
-from benchmarks.measuring.limits import PARTS, compose, limit_path
-from benchmarks.measuring.part_costs import Setting, count_inference_rows, measure_inference, measure_training
-from benchmarks.measuring.peer_runs import RESULTS, VENVS, fill_scenario
+from benchmarks.measuring.alone.envs_alone import measure_alone
+from benchmarks.measuring.alone.part_costs import Setting, count_inference_rows, measure_inference, measure_training
+from benchmarks.measuring.frameworks.comparison_tasks import TASKS
+from benchmarks.measuring.frameworks.limits import PARTS, compose, limit_path
+from benchmarks.measuring.frameworks.peer_runs import RESULTS, VENVS, fill_scenario
+from benchmarks.measuring.runs.families import make_family_config
 from sample_profiler.run.layout.blueprint import frames_per_step
 from sample_profiler.runtime.machine.machine import Machine, usable_cpus
 

@@ -20,11 +20,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring.comparison import first_step_s, steady_rate, whole_rate
-from benchmarks.measuring.comparison_tasks import TASKS
-from benchmarks.measuring.limits import read_limits
-from benchmarks.measuring.peer_runs import RESULTS, VENVS, Measured, run_command
-from benchmarks.measuring.scaling_cases import SWEEPS, Case, cases
+from benchmarks.measuring.frameworks.comparison import first_step_s, steady_rate, whole_rate
+from benchmarks.measuring.frameworks.comparison_tasks import TASKS
+from benchmarks.measuring.frameworks.limits import read_limits
+from benchmarks.measuring.frameworks.peer_runs import RESULTS, VENVS, Measured, run_command
+from benchmarks.measuring.runs.scaling_cases import SWEEPS, Case, cases
 from sample_profiler.runtime.machine.machine import Machine
 
 _QUICK_SECONDS = 20.0

@@ -36,10 +36,10 @@ from typing import Any
 
 import psutil
 
-from benchmarks.measuring.machine_speed import FixedWork
-from benchmarks.measuring.old_and_new import NUM_PAIRS, Turns, copy_checkpoints, read_frames, take_turns, turns_s
-from benchmarks.measuring.peer_runs import RESULTS, measure_memory
+from benchmarks.measuring.frameworks.peer_runs import RESULTS, measure_memory
+from benchmarks.measuring.machine.machine_speed import FixedWork
 from benchmarks.measuring.statistic import ratio_interval
+from benchmarks.measuring.turns.old_and_new import NUM_PAIRS, Turns, copy_checkpoints, read_frames, take_turns, turns_s
 from harness.kept_lines import append_line, describe_origin, end_when_told, read_lines
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.machine.machine import Machine

@@ -5,7 +5,7 @@ nothing else running; a run ends when the mean return of its latest 100 episodes
 Seconds count from the start of the process, frames are those trained on (Stable-Baselines3, SBX and CleanRL: sampled).
 Peers are in virtual environments of their own; those without a flag take no part. Every run is kept in
 time-to-return-TASK.jsonl as soon as it is over, with a table beside it, and the same command goes on where it stopped.
-`benchmarks.measuring.return_tasks` has the flags. `--only-table` makes no runs.
+`benchmarks.measuring.frameworks.return_tasks` has the flags. `--only-table` makes no runs.
 
     python -m benchmarks.time_to_return --tasks cartpole --seeds 1 2 3 4 5 --sb3-python venvs/sb3/bin/python
 """
@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring.comparison import order_of_arms
+from benchmarks.measuring.frameworks.comparison import order_of_arms
+from benchmarks.measuring.frameworks.peer_runs import RESULTS, read_versions
+from benchmarks.measuring.frameworks.return_runs import Installation, make_return_run
+from benchmarks.measuring.frameworks.return_tasks import FRAMEWORKS, RETURN_TASKS, ReturnTask
 from benchmarks.measuring.kept_runs import KeptRuns
-from benchmarks.measuring.peer_runs import RESULTS, read_versions
-from benchmarks.measuring.return_runs import Installation, make_return_run
-from benchmarks.measuring.return_tasks import FRAMEWORKS, RETURN_TASKS, ReturnTask
 from benchmarks.measuring.statistic import describe_range
 from harness.kept_lines import describe_machine, end_when_told, read_lines
 from sample_profiler.analysis.comparing.times_to import TimeTo, compare_times, median_time

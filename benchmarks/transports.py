@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from benchmarks.measuring.round_trips import RoundTrips, asking
+from benchmarks.measuring.alone.round_trips import RoundTrips, asking
 from benchmarks.measuring.statistic import describe_range
 from sample_profiler.runtime.loop.fifo_transport import FifoTransport
 from sample_profiler.runtime.loop.transports import PipeTransport, Transport

@@ -3,7 +3,7 @@
 Frameworks are installed in virtual environments of their own and take turns (forth, back, forth, …), each run in fresh
 processes with nothing else running. Frames are counted when they have been trained on. Every run is kept in
 versus-TASK.jsonl as soon as it is over; `--resume` goes on where a comparison was interrupted, and only makes the
-tables again if nothing is missing. `benchmarks.measuring.comparison_tasks` has the flags.
+tables again if nothing is missing. `benchmarks.measuring.frameworks.comparison_tasks` has the flags.
 
     python -m benchmarks.versus --tasks doom cartpole --rounds 5 --seconds 120
 """
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import comparison
-from benchmarks.measuring.comparison import Run, Turn
-from benchmarks.measuring.comparison_summary import summarize, to_markdown
-from benchmarks.measuring.comparison_tasks import TASKS, Task
-from benchmarks.measuring.envs_alone import measure_both
-from benchmarks.measuring.limits import read_limits
-from benchmarks.measuring.peer_runs import (
+from benchmarks.measuring.alone.envs_alone import measure_both
+from benchmarks.measuring.frameworks import comparison
+from benchmarks.measuring.frameworks.comparison import Run, Turn
+from benchmarks.measuring.frameworks.comparison_summary import summarize, to_markdown
+from benchmarks.measuring.frameworks.comparison_tasks import TASKS, Task
+from benchmarks.measuring.frameworks.limits import read_limits
+from benchmarks.measuring.frameworks.peer_runs import (
     RESULTS,
     VENVS,
     prepare_python,

@@ -78,18 +78,18 @@ def main() -> None:
     parser.add_argument("--skip", nargs="*", default=[], help="parts to leave out, by the first word of their titles")
     options = parser.parse_args()
     show_imports()
-    benchmark = ("-m", "benchmarks.device_vectors", "--datasets", options.datasets)
+    benchmark = ("-m", "benchmarks.vectors.device_vectors", "--datasets", options.datasets)
     parts: list[tuple[str, Sequence[str], Mapping[str, str]]] = [
         ("tests that need a GPU", ("-m", "pytest", "-q", "-x", "-m", "cuda", *CUDA_TESTS), {}),
-        ("digest", ("-m", "benchmarks.device_vectors", "--checkpoint", "12"), {}),
+        ("digest", ("-m", "benchmarks.vectors.device_vectors", "--checkpoint", "12"), {}),
         (
             "digest where each call is waited for: the same",
-            ("-m", "benchmarks.device_vectors", "--checkpoint", "12"),
+            ("-m", "benchmarks.vectors.device_vectors", "--checkpoint", "12"),
             {"CUDA_LAUNCH_BLOCKING": "1"},
         ),
         (
             "digest with CUDA graphs: the same",
-            ("-m", "benchmarks.device_vectors", "--checkpoint", "12", "--graphs"),
+            ("-m", "benchmarks.vectors.device_vectors", "--checkpoint", "12", "--graphs"),
             {},
         ),
         *((f"vector {each}", (*benchmark, "--simulators", each), {}) for each in options.simulators),

@@ -109,7 +109,7 @@ def test_flags_modules_and_commands_exist(page: Path) -> None:
         )
         for flag in part.flags
     } | flags_of_the_command()
-    benchmarks = (f"benchmarks/{name}.py" for name in re.findall(r"python -m benchmarks\.(\w+)", text))
+    benchmarks = (f"{name.replace('.', '/')}.py" for name in re.findall(r"python -m (benchmarks\.[\w.]+\w)", text))
     for script in {*re.findall(r"\b(scripts/\w+\.py)", text), *benchmarks}:
         known |= set(re.findall(r'"--(\w+)', (ROOT / script).read_text(encoding="utf-8")))
     unknown = set(re.findall(r"--(\w{3,})", text)) - known - FLAGS_OF_OTHERS

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def main() -> int:
     """Train and watch."""
     # Here and not above: the run's processes import this module again, and shall be no larger for it.
-    from benchmarks.measuring.families import FAMILIES
+    from benchmarks.measuring.runs.families import FAMILIES
     from benchmarks.peers.watching import Watch
     from sample_profiler import train
 

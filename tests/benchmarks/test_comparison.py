@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.measuring.comparison import (
+from benchmarks.measuring.frameworks.comparison import (
     Run,
     Turn,
     append,
@@ -18,8 +18,8 @@ from benchmarks.measuring.comparison import (
     turns,
     whole_rate,
 )
-from benchmarks.measuring.comparison_summary import pair_ratios, summarize, to_markdown
-from benchmarks.measuring.comparison_tasks import TASKS
+from benchmarks.measuring.frameworks.comparison_summary import pair_ratios, summarize, to_markdown
+from benchmarks.measuring.frameworks.comparison_tasks import TASKS
 
 
 def test_rates_of_a_run_that_begins_slowly():

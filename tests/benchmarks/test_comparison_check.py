@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import comparison_check
-from benchmarks.comparison_check import both_settings, count, find_faults, main, run, same_setting
+from benchmarks.checks import comparison_check
+from benchmarks.checks.comparison_check import both_settings, count, find_faults, main, run, same_setting
 from sample_profiler.analysis.comparing.costs import run_costs
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.recording.file import RecordFile

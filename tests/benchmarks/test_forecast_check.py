@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import forecast_check
-from benchmarks.forecast_check import main
+from benchmarks.checks import forecast_check
+from benchmarks.checks.forecast_check import main
 from sample_profiler.analysis.forecast import Network, forecast
 from tests.analysis.test_forecast import SAMPLING
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from benchmarks import kill_nodes
-from benchmarks.kill_nodes import END, FAULTS, Case, Plan, main, play_round
+from benchmarks.nodes import kill_nodes
+from benchmarks.nodes.kill_nodes import END, FAULTS, Case, Plan, main, play_round
 
 SMALL = ("--rounds=1", "--layouts", "1 actor", "2 actors", "--faults", "actor", "own raylet", END)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.large_session import GAUGES, NUM_POINTS, NUM_WORKERS, make_session, save_session
+from benchmarks.profiler.large_session import GAUGES, NUM_POINTS, NUM_WORKERS, make_session, save_session
 from sample_profiler.cli.main import main
 from sample_profiler.run_folder import RunFolder
 

@@ -10,10 +10,8 @@ from collections import Counter
 import psutil
 import pytest
 
-from benchmarks.measuring.alternation import ADJUSTED, LEARNER, TRAINED, Phase, Sample, compare, pairs_of
-from benchmarks.measuring.live_runs import LiveRun, make_config
-from benchmarks.measuring.paired import adjusted_ratio_on_to_off, is_on_in_phase
-from benchmarks.measuring.sampled_blocks import WAITS, Samples, _blocks_of_file
+from benchmarks.measuring.alone.sampled_blocks import WAITS, Samples, _blocks_of_file
+from benchmarks.measuring.runs.live_runs import LiveRun, make_config
 from benchmarks.measuring.statistic import (
     bootstrap,
     describe_range,
@@ -22,7 +20,9 @@ from benchmarks.measuring.statistic import (
     ratio_interval,
     trimmed_mean,
 )
-from benchmarks.recorder_overhead import keep
+from benchmarks.measuring.turns.alternation import ADJUSTED, LEARNER, TRAINED, Phase, Sample, compare, pairs_of
+from benchmarks.measuring.turns.paired import adjusted_ratio_on_to_off, is_on_in_phase
+from benchmarks.profiler.recorder_overhead import keep
 
 PHASE_S = 4.0
 

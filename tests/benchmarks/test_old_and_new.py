@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from benchmarks.measuring import old_and_new
-from benchmarks.measuring.old_and_new import read_frames, read_rate, take_turns
+from benchmarks.measuring.turns import old_and_new
+from benchmarks.measuring.turns.old_and_new import read_frames, read_rate, take_turns
 from sample_profiler.run_folder import RunFolder
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")

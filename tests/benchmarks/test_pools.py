@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.pools import make_arms
+from benchmarks.vectors.pools import make_arms
 from sample_profiler.config import parse_config
 from sf_examples.envpool.envpool_env import EnvPoolOptions
 from sf_examples.mujoco.mujoco_env import MUJOCO_DEFAULTS

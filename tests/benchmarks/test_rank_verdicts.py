@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from benchmarks import rank_verdicts
-from benchmarks.rank_verdicts import CASES, count_trajectories, find_problems, main
+from benchmarks.checks import rank_verdicts
+from benchmarks.checks.rank_verdicts import CASES, count_trajectories, find_problems, main
 
 NAMES = (
     "RolloutWorker_w0",

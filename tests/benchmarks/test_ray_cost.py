@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from benchmarks import ray_cost
-from benchmarks.ray_cost import Measured, main
+from benchmarks.nodes import ray_cost
+from benchmarks.nodes.ray_cost import Measured, main
 
 
 @pytest.mark.parametrize(("over_ray", "status"), [(0.95, 0), (0.85, 1)])

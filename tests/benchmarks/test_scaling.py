@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.measuring.comparison_tasks import TASKS
-from benchmarks.measuring.limits import compose, limit_path, read_limits
-from benchmarks.measuring.peer_runs import _WORKER_PIDS, Measured, Memory
-from benchmarks.measuring.scaling_cases import SWEEPS, Case, cases
+from benchmarks.measuring.frameworks.comparison_tasks import TASKS
+from benchmarks.measuring.frameworks.limits import compose, limit_path, read_limits
+from benchmarks.measuring.frameworks.peer_runs import _WORKER_PIDS, Measured, Memory
+from benchmarks.measuring.runs.scaling_cases import SWEEPS, Case, cases
 from benchmarks.scaling import describe, evaluate
 
 

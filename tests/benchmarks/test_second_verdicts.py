@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from benchmarks import second_verdicts
-from benchmarks.measuring.drifting_run import DRIFTS
-from benchmarks.second_verdicts import CASES, main, run
+from benchmarks.checks import second_verdicts
+from benchmarks.checks.second_verdicts import CASES, main, run
+from benchmarks.measuring.runs.drifting_run import DRIFTS
 from sample_profiler.reports.run_report.report import make_report
 from tests.analysis.learning.test_verdict import session_of
 

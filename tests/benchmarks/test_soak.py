@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from benchmarks import soak
-from benchmarks.measuring.machine_speed import FixedWork
-from benchmarks.measuring.old_and_new import NUM_PAIRS, Turns
+from benchmarks.measuring.machine.machine_speed import FixedWork
+from benchmarks.measuring.turns.old_and_new import NUM_PAIRS, Turns
 from benchmarks.soak import Moment, Soak, describe, evaluate, find_problems, main, measure_mapped, watch
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.measuring import taking_turns
+from benchmarks.measuring.turns import taking_turns
 
 
 def test_each_round_begins_where_the_one_before_ended(monkeypatch, capsys):

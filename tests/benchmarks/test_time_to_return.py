@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import time_to_return
-from benchmarks.measuring import return_runs
-from benchmarks.measuring.return_runs import Installation, make_return_run
-from benchmarks.measuring.return_tasks import FRAMEWORKS, RETURN_TASKS, ReturnTask
+from benchmarks.measuring.frameworks import return_runs
+from benchmarks.measuring.frameworks.return_runs import Installation, make_return_run
+from benchmarks.measuring.frameworks.return_tasks import FRAMEWORKS, RETURN_TASKS, ReturnTask
 from benchmarks.peers import returns as returns_module
 from benchmarks.peers.returns import Returns
 from sample_profiler.config import parse_config

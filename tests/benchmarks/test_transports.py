@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.measuring.round_trips import RoundTrips
+from benchmarks.measuring.alone.round_trips import RoundTrips
 from benchmarks.transports import describe
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import vector_cost
-from benchmarks.measuring import idle_vector_run
+from benchmarks.measuring.runs import idle_vector_run
+from benchmarks.vectors import vector_cost
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.components.rollout_worker.vector_group import VectorGroup
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import verdicts
-from benchmarks.verdicts import CASES, find_faults, following, main, run, setting_of
+from benchmarks.checks import verdicts
+from benchmarks.checks.verdicts import CASES, find_faults, following, main, run, setting_of
 from sample_profiler.analysis.verdict import Advice, Verdict
 from sample_profiler.config import SamplingOptions
 from sample_profiler.storage.sampling_plan import make_sampling_plan

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import whatif_check
-from benchmarks.measuring.whatif_cases import CASES, MIXED, Case, DelayedRun, injected_share
-from benchmarks.whatif_check import Outcome, main, outcome
+from benchmarks.checks import whatif_check
+from benchmarks.checks.whatif_check import Outcome, main, outcome
+from benchmarks.measuring.runs.whatif_cases import CASES, MIXED, Case, DelayedRun, injected_share
 from sample_profiler.analysis.facts import RunFacts
 from sample_profiler.analysis.whatif import STAGE_BLOCKS
 from sample_profiler.cli import main as cli
