@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.shared_names import SHARED_MEMORY, owner_of
+from tests.isolation.shared_names import SHARED_MEMORY, owner_of
 
 # Before anything loads a numerical library; processes that tests start inherit it.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -57,7 +57,7 @@ def starts_whole_runs(path: Path) -> bool:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With ``--dist=loadscope`` keep together only what shares something."""
-    from tests.scheduling import SharedScheduling
+    from tests.isolation.scheduling import SharedScheduling
 
     return SharedScheduling(config, log) if config.getvalue("dist") == "loadscope" else None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sample_profiler.run_folder import RunFolder
-from tests.pages import paths_in_tree
+from tests.docs.pages import paths_in_tree
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "sample_profiler"
@@ -172,7 +172,7 @@ def test_modules_import_only_from_rows_above():
     for path in modules():
         module = name_of(path)
         if module == PACKAGE:
-            continue  # loads its public names lazily; tests/test_package.py watches it
+            continue  # loads its public names lazily; tests/packaging/test_package.py watches it
         if package_of(module) not in ROWS:
             unknown.append(module)
             continue

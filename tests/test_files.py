@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sample_profiler.files import find_obstacle, try_to_write, written_whole
-from tests.unprivileged import NOBODY, as_nobody, folder_of_nobody
+from tests.isolation.unprivileged import NOBODY, as_nobody, folder_of_nobody
 
 
 def write(path) -> None:

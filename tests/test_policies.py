@@ -19,11 +19,11 @@ from sample_profiler.envs import register_env, registry
 from sample_profiler.errors import CheckpointError, ConfigError, PolicyError
 from sample_profiler.model import registry as model_registry
 from sample_profiler.run_folder import RunFolder
-from tests.small_runs import Wandering
-from tests.small_runs import _restore_timing as _restore_timing
-from tests.small_runs import make_blueprint as make_blueprint
-from tests.small_runs import make_component as make_component
-from tests.small_runs import make_learner as make_learner
+from tests.doubles.small_runs import Wandering
+from tests.doubles.small_runs import _restore_timing as _restore_timing
+from tests.doubles.small_runs import make_blueprint as make_blueprint
+from tests.doubles.small_runs import make_component as make_component
+from tests.doubles.small_runs import make_learner as make_learner
 
 OBSERVATIONS = np.linspace(-1, 1, 12).reshape(4, 3)
 

@@ -10,7 +10,7 @@ import pytest
 
 from sample_profiler.errors import SessionError
 from sample_profiler.run_folder import LiveFolder, RunFolder, read_config_file
-from tests.pages import ROOT, paths_in_tree
+from tests.docs.pages import ROOT, paths_in_tree
 
 RUN = RunFolder(Path("train_dir/mine"))
 EXAMPLES = {"policy": 0, "worker": 0, "tracker": "mlflow", "checkpoints": RUN.checkpoints(0), "profile_dir": ""}

@@ -10,7 +10,7 @@ import pytest
 
 from sample_profiler import profile_session
 from sample_profiler.cli.main import main
-from tests.unprivileged import as_nobody, folder_of_nobody
+from tests.isolation.unprivileged import as_nobody, folder_of_nobody
 
 # Commands import these late, with modules of Python that may not be readable without privileges.
 for late in ("sample_profiler.cli.capture.progress", "sample_profiler.foreign.runs"):

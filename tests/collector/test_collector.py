@@ -32,7 +32,7 @@ from sample_profiler.envs import registry
 from sample_profiler.errors import CommandError, ConfigError
 from sample_profiler.model import make_actor_critic
 from sample_profiler.runtime.machine import memory_watch
-from tests.shared_names import make_shared_name
+from tests.isolation.shared_names import make_shared_name
 
 pytestmark = pytest.mark.whole_run
 

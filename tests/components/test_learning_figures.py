@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import TransformObservation
 
 from sample_profiler.components.messages import TrainingStatistics
-from tests.small_runs import Wandering
+from tests.doubles.small_runs import Wandering
 
 UNSCALED = ("--normalize_input=False", "--normalize_returns=False", "--use_rnn=False", "--recurrence=4")
 

@@ -15,7 +15,7 @@ from sample_profiler.model import registry as model_registry
 from sample_profiler.model.registry import register_actor_critic
 from sample_profiler.spaces import action_parts, flatten_action, num_action_parameters, part_width
 from tests.components.synchronous_run import Run
-from tests.small_runs import Wandering
+from tests.doubles.small_runs import Wandering
 
 NUM_DATASETS = 4  # the statistics of observations have changed several times by then
 FORBIDDEN = 1  # this value of the first part of an action, always; of others some, now and then

@@ -12,8 +12,8 @@ import torch
 from sample_profiler.components.messages import RankEnded, TargetReached
 from sample_profiler.errors import RankError, SampleProfilerError
 from sample_profiler.runtime.machine.ranks import RankState
+from tests.doubles.small_runs import LearnerRun
 from tests.ppo.ranks_in_threads import places
-from tests.small_runs import LearnerRun
 
 FLAGS = ("--num_batches_per_epoch=2", "--num_epochs=2", "--learning_rate=0.01", "--max_grad_norm=0.1")
 

@@ -12,8 +12,8 @@ from sample_profiler.components import inference_worker
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.model.actor_critic import ActorCritic
 from tests.components.vector_runs import train
-from tests.counting_vectors import SPEAKS, ActingVector, CountingVector, VectorOnDevice
-from tests.graph_stand_in import GraphStandIn
+from tests.doubles.counting_vectors import SPEAKS, ActingVector, CountingVector, VectorOnDevice
+from tests.doubles.graph_stand_in import GraphStandIn
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sample_profiler.envs import inspect_env
 from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.errors import EnvContractError
 from tests.components.rollout_worker.vector_drivers import Driver, TensorDriver
-from tests.counting_vectors import ActingVector, CountingVector, OnlyDLPack
+from tests.doubles.counting_vectors import ActingVector, CountingVector, OnlyDLPack
 
 
 def step_as_lists(vector):

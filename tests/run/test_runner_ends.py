@@ -14,7 +14,7 @@ from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished
 from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.runtime.signals.suspension import StoodStill
-from tests.clocks import Clock
+from tests.doubles.clocks import Clock
 from tests.run.runner_doubles import FAILURE, EndedChild
 
 

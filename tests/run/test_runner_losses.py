@@ -12,7 +12,7 @@ from sample_profiler.runtime.commands.commands import CommandResult
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.child import Finished
 from sample_profiler.runtime.processes.failure import Failure
-from tests.clocks import Clock
+from tests.doubles.clocks import Clock
 from tests.run.runner_doubles import FAILURE, FakeChild, FakeProcesses, FakeRescue
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import PAGES, ROOT
+from tests.docs.pages import PAGES, ROOT
 from tests.reports.browser import needs_browser
 
 pytest.importorskip("mkdocs")

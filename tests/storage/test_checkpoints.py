@@ -21,7 +21,7 @@ import torch
 from sample_profiler.errors import CheckpointError
 from sample_profiler.storage import checkpoints
 from sample_profiler.storage.checkpoints import CheckpointFolder
-from tests.unprivileged import as_nobody, folder_of_nobody
+from tests.isolation.unprivileged import as_nobody, folder_of_nobody
 
 
 def make_state(number: int) -> dict:

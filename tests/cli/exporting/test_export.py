@@ -14,7 +14,7 @@ import pytest
 
 from sample_profiler.cli.main import main
 from sample_profiler.run_folder import RunFolder
-from tests.pages import ROOT
+from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.whole_run
 

@@ -16,7 +16,7 @@ import pytest
 from sample_profiler.cli.main import main
 from sample_profiler.profiling.session.session import profile_session, read_session
 from sample_profiler.run_folder import RunFolder
-from tests.pages import ROOT
+from tests.docs.pages import ROOT
 
 
 @pytest.fixture(scope="module")

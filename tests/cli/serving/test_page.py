@@ -14,7 +14,7 @@ from sample_profiler.profiling.session.session import Session
 from sample_profiler.run_folder import RunFolder
 from tests.cli.serving.browser_tab import opened_browser
 from tests.cli.serving.conftest import TOKEN, serving
-from tests.pages import ROOT
+from tests.docs.pages import ROOT
 from tests.reports.browser import needs_browser
 
 pytest.importorskip("websockets")

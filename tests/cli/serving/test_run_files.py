@@ -12,7 +12,7 @@ from sample_profiler.cli.serving.run_files import RunFiles, documents_of, find_r
 from sample_profiler.errors import SessionError
 from sample_profiler.run_folder import RunFolder
 from tests.cli.serving.made_runs import make_ended_run
-from tests.unprivileged import as_nobody, folder_of_nobody
+from tests.isolation.unprivileged import as_nobody, folder_of_nobody
 
 
 def test_runs_are_found_below_the_folder_and_links_are_not_followed(tmp_path):

@@ -26,7 +26,7 @@ from sample_profiler.errors import CaptureError
 from sample_profiler.run_folder import RunFolder
 from tests.cli.serving.conftest import TOKEN
 from tests.cli.serving.made_runs import live_run, make_ended_run
-from tests.pages import ROOT
+from tests.docs.pages import ROOT
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]+)$", re.MULTILINE)
 

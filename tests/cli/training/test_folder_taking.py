@@ -18,7 +18,7 @@ from sample_profiler.envs import register_env, registry
 from sample_profiler.profiling import Session
 from sample_profiler.run.env_probe import begin_local_probe
 from sample_profiler.run.records.goals import GoalsReport
-from tests.unprivileged import as_nobody, folder_of_nobody
+from tests.isolation.unprivileged import as_nobody, folder_of_nobody
 
 INNER = ("profile", "profile/live", "profile/captures", "summary", "summary/0", "checkpoint_p0",
          "checkpoint_p0/milestones")  # fmt: skip

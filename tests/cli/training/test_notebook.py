@@ -10,7 +10,7 @@ import time
 import pytest
 
 from sample_profiler.run_folder import RunFolder
-from tests.pages import ROOT
+from tests.docs.pages import ROOT
 
 pytestmark = [pytest.mark.whole_run, pytest.mark.timeout(300)]
 

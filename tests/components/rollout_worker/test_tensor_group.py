@@ -15,7 +15,7 @@ from sample_profiler.components.rollout_worker.tensor_group import TensorGroup
 from sample_profiler.components.rollout_worker.vector_group import VectorGroup
 from sample_profiler.errors import EnvContractError
 from tests.components.rollout_worker.vector_drivers import ACTION_SPACES, Driver, TensorDriver, received_actions
-from tests.counting_vectors import BrokenVector, CountingVector, NumberFlags, VectorOnDevice
+from tests.doubles.counting_vectors import BrokenVector, CountingVector, NumberFlags, VectorOnDevice
 
 MODES = [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP]
 WRITTEN_ONCE = ("rewards", "terminated", "truncated", "inactive", "spoiled", "states", "starts_episode")

@@ -14,7 +14,7 @@ from sample_profiler.components.rollout_worker.stepping_group import SteppingGro
 from sample_profiler.components.rollout_worker.vector_group import VectorGroup, make_stepping_group
 from sample_profiler.errors import EnvContractError
 from tests.components.rollout_worker.vector_drivers import ACTION_SPACES, ROLLOUT, Driver, received_actions
-from tests.counting_vectors import SPEAKS, BrokenVector, CountingVector, NumberFlags, VectorOnDevice
+from tests.doubles.counting_vectors import SPEAKS, BrokenVector, CountingVector, NumberFlags, VectorOnDevice
 from tests.envs.test_vector import Counting
 
 MODES = list(AutoresetMode)

@@ -17,7 +17,7 @@ from sample_profiler.envs.vector import VectorAgents
 from sample_profiler.profiling import Timing
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout
-from tests.counting_vectors import ActingVector
+from tests.doubles.counting_vectors import ActingVector
 
 ROLLOUT = 4
 

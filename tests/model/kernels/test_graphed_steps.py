@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sample_profiler.model.kernels.graphed_steps import GraphedSteps, find_graph_maker
-from tests.graph_stand_in import GraphStandIn
+from tests.doubles.graph_stand_in import GraphStandIn
 
 needs_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_device])]

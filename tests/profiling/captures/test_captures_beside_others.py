@@ -13,7 +13,7 @@ import pytest
 from sample_profiler.errors import CaptureError
 from sample_profiler.profiling.captures.tools import SUFFIXES, TOOLS, begin_capture
 from sample_profiler.profiling.captures.torch_profile import TorchProfile
-from tests.integration.self_profiling import KINDS, SelfProfiling, nothing_is_on, usable_profilers
+from tests.integration.captures.self_profiling import KINDS, SelfProfiling, nothing_is_on, usable_profilers
 
 STACKS = "torch with stacks"
 """What traces of rollouts use; there is no such tool of the command."""

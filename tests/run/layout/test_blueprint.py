@@ -14,7 +14,7 @@ from sample_profiler.run.layout.blueprint import choose_transport, frames_per_st
 from sample_profiler.runtime.loop.fifo_transport import FifoTransport
 from sample_profiler.runtime.loop.transports import LocalTransport, PipeTransport
 from sample_profiler.runtime.messages.channels import LocalChannel
-from tests.small_runs import Wandering
+from tests.doubles.small_runs import Wandering
 
 
 def test_there_is_a_channel_for_every_arrow_and_none_twice(make_blueprint):

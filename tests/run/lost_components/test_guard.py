@@ -10,7 +10,7 @@ from sample_profiler.config import parse_config
 from sample_profiler.run.lost_components.guard import Guard
 from sample_profiler.runtime.messages.heartbeats import Heartbeat
 from sample_profiler.runtime.processes.failure import Failure, FailureLog
-from tests.clocks import Clock
+from tests.doubles.clocks import Clock
 
 FAILURE = Failure("RolloutWorker_w0", "EnvError: broke", "Traceback")
 

@@ -11,7 +11,7 @@ from sample_profiler.components.messages import Counters
 from sample_profiler.config import parse_config
 from sample_profiler.run.lost_components.replacements import Replacements
 from sample_profiler.runtime.processes.failure import Failure
-from tests.clocks import Clock
+from tests.doubles.clocks import Clock
 
 KILLED = Failure("RolloutWorker_w1", "its process was killed by signal 9 (SIGKILL)", "")
 RAISED = Failure("RolloutWorker_w1", "EnvError: environment 3 raised in step", "", was_raised=True)

@@ -11,7 +11,7 @@ from sample_profiler.components.messages import Counters, EpisodeStatistics
 from sample_profiler.config import SavingOptions
 from sample_profiler.run.records import statistics
 from sample_profiler.run.records.statistics import FPS_WINDOWS_S, RunStatistics, Throughput
-from tests.clocks import Clock
+from tests.doubles.clocks import Clock
 
 
 def make_throughput(*samples, start_s=100.0):

@@ -9,7 +9,7 @@ import pytest
 from sample_profiler.runtime.messages import heartbeats
 from sample_profiler.runtime.messages.channels import LocalReports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S, Heartbeat, Pulse, RunnerPulse, Silences
-from tests.clocks import Clock
+from tests.doubles.clocks import Clock
 
 
 @pytest.fixture

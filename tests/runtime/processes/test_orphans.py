@@ -19,7 +19,7 @@ from sample_profiler.runtime.processes.orphans import (
     mapped_shared_memory,
     unlink_unused,
 )
-from tests.shared_names import make_shared_name
+from tests.isolation.shared_names import make_shared_name
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from sample_profiler.runtime.processes import supervisor as supervisor_module
 from sample_profiler.runtime.processes.child import ChildSettings, Finished, SharedMemoryNames
 from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.signals.ending_signals import ENDING_SIGNALS
-from tests.shared_names import make_shared_name
+from tests.isolation.shared_names import make_shared_name
 
 
 def settings(name="Spawned"):

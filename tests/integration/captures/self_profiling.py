@@ -21,7 +21,7 @@ KINDS = ("step", "running", "reset")
 NUM_LEAVES = 3
 STEPS_FROM_RESET = 3
 MEASURED = ("work", "leaf")
-PACKAGE = str(Path(__file__).parents[2] / "sample_profiler")
+PACKAGE = str(Path(__file__).parents[3] / "sample_profiler")
 SPIN_S = 0.0002
 
 

@@ -105,7 +105,7 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> 
 def test_a_first_start_that_came_to_nothing_is_no_obstacle_to_the_mended_environment(
     tmp_path: Path, serial: bool, way: str
 ) -> None:
-    flags = ("tests.integration.mended_run", "--env=mended", "--num_workers=1", "--num_envs_per_worker=4", *SMALL)
+    flags = ("tests.integration.runs.mended_run", "--env=mended", "--num_workers=1", "--num_envs_per_worker=4", *SMALL)
     flags = (*flags, f"--serial_mode={serial}", "--train_for_env_steps=500")
     mended = partial(run, *flags, folder=tmp_path, RUN=str(tmp_path / "run"))
     assert mended(WIDTH="3", BREAK=way).returncode == (-9 if way == "kill" else 1)

@@ -22,7 +22,7 @@ from sample_profiler.runtime.processes.failure import Failure
 from sample_profiler.runtime.processes.orphans import mapped_shared_memory
 from sample_profiler.runtime.processes.supervisor import Supervisor
 from sf_examples.vizdoom import game_watch
-from tests.shared_names import make_shared_name
+from tests.isolation.shared_names import make_shared_name
 
 pytestmark = pytest.mark.whole_run
 

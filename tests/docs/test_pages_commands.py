@@ -20,7 +20,7 @@ import pytest
 from sample_profiler.cli.main import main as command_line
 from sample_profiler.config import parse_run_config
 from sample_profiler.envs.registry import export_registration
-from tests.pages import PAGES, ROOT, commands
+from tests.docs.pages import PAGES, ROOT, commands
 
 COMMANDS = [pytest.param(words, id=shlex.join(words)[:80]) for page in PAGES for words in commands(page)]
 READING = {"diff", "report", "status", "trace", "verdict"}  # what runs have left: quick

@@ -29,7 +29,7 @@ def play(folder: Path, *flags: str) -> float:
 
 
 def _path() -> str:
-    return f"{Path(__file__).parent}:{Path(__file__).parents[2]}"
+    return f"{Path(__file__).parent}:{Path(__file__).parents[3]}"
 
 
 def test_the_best_of_ten_actions_is_found_by_eight_workers_with_two_environments_each(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ import pytest
 from harness.runs import SMALL, LiveRun, live_run
 from sample_profiler.cli.capture.capture import CAPTURE_TOOLS
 from sample_profiler.cli.main import main
-from tests.integration.self_profiling import usable_profilers
-from tests.integration.self_profiling_run import END, NOBODY
+from tests.integration.captures.self_profiling import usable_profilers
+from tests.integration.captures.self_profiling_run import END, NOBODY
 
 MATRIX = os.environ.get("SELF_PROFILING_MATRIX")
 MOMENTS = ("step", "reset", "running", "late")
@@ -148,7 +148,7 @@ def profiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     (folder / "phase").write_text(NOBODY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SELF_PROFILING", str(folder))
-        with live_run("tests.integration.self_profiling_run", *FLAGS, *wiring, folder=folder) as live:
+        with live_run("tests.integration.captures.self_profiling_run", *FLAGS, *wiring, folder=folder) as live:
             live.wait_until_training()
             yield Profiled(live, folder, "Serial" if is_serial else "RolloutWorker_w0")
 

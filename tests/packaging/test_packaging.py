@@ -10,7 +10,7 @@ import pytest
 
 import sample_profiler
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/wheels.yml")
 
 

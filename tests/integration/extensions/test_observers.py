@@ -15,7 +15,12 @@ def test_a_run_ends_though_a_slow_observer_is_owed_minutes_of_it(serial: bool, t
     flags = ("--env=pole", "--num_workers=2", "--num_envs_per_worker=4", "--device=cpu", "--train_for_env_steps=8000")
     told = tmp_path / "told.json"
     result = run(
-        "tests.integration.observed_runs", *flags, *SMALL, f"--serial_mode={serial}", folder=tmp_path, TOLD=str(told)
+        "tests.integration.extensions.observed_runs",
+        *flags,
+        *SMALL,
+        f"--serial_mode={serial}",
+        folder=tmp_path,
+        TOLD=str(told),
     )
     assert result.returncode == 0, result.stdout
     assert "training steps were not told to Slow" in result.stdout

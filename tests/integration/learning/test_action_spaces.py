@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.runs import run
-from tests.integration.test_evaluation import read_scalars
+from tests.integration.learning.test_evaluation import read_scalars
 
 SERIAL = ("--serial_mode=True", "--async_rl=False", "--seed=1")
 SUMMARY = ("--experiment_summaries_interval=1",)

@@ -17,7 +17,7 @@ import pytest
 
 from sample_profiler import profile_session
 from sample_profiler.switches import RANGES_VARIABLE
-from tests.pages import PAGES, ROOT, code_blocks, commands
+from tests.docs.pages import PAGES, ROOT, code_blocks, commands
 
 pytestmark = pytest.mark.whole_run
 

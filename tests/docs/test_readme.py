@@ -24,7 +24,7 @@ from sf_examples.vectors.device_options import DeviceOptions
 from sf_examples.vizdoom.doom_matches import DOOM_MATCHES
 from sf_examples.vizdoom.doom_options import VizdoomOptions
 from sf_examples.vizdoom.doom_scenarios import DOOM_SCENARIOS
-from tests.pages import LANGUAGES, PAGES, ROOT, all_blocks
+from tests.docs.pages import LANGUAGES, PAGES, ROOT, all_blocks
 
 FLAGS_OF_OTHERS = {
     *("help", "flag", "logdir", "strict"),  # --flag stands for any; of TensorBoard and mypy

@@ -12,7 +12,7 @@ import pytest
 
 from harness.runs import COLLECTED, SMALL
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import sys
 from sample_profiler.__main__ import main

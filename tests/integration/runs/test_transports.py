@@ -68,7 +68,11 @@ def test_every_process_has_queues_mapped_and_a_signal_ends_the_run_with_all_tree
     before = unused_shared_memory()
     flags = (*SMALL, "--num_workers=2", "--num_envs_per_worker=2", "--transport=fifo", "--train_for_seconds=100")
     words = command(
-        "tests.integration.extended_runs", *flags, "--eval_every_steps=500", "--save_every_sec=1", folder=tmp_path
+        "tests.integration.extensions.extended_runs",
+        *flags,
+        "--eval_every_steps=500",
+        "--save_every_sec=1",
+        folder=tmp_path,
     )
     with running(words, tmp_path / "output.txt", tmp_path / "run", WHICH="reporter") as live:
         live.wait_until_training()

@@ -14,8 +14,8 @@ from harness.runs import command, run, running
 from sample_profiler import enjoy
 from sample_profiler.cli.main import main
 from sample_profiler.profiling import read_session
-from tests.integration import extended_runs as extended_runs  # registers the environments for `enjoy`
-from tests.integration.test_evaluation import read_scalars
+from tests.integration.extensions import extended_runs as extended_runs  # registers the environments for `enjoy`
+from tests.integration.learning.test_evaluation import read_scalars
 
 SMALL = ("--num_workers=2", "--num_envs_per_worker=4", "--rollout=16", "--device=cpu", "--num_epochs=1", "--seed=3")
 TINY = (*SMALL, "--batch_size=128", "--encoder_mlp_layers=16")
@@ -24,7 +24,12 @@ WIRINGS = pytest.mark.parametrize("serial", [False, True], ids=["parallel", "ser
 
 def train(which: str, *flags: str, folder: Path, serial: bool = False, **environment: str):
     return run(
-        "tests.integration.extended_runs", *flags, f"--serial_mode={serial}", folder=folder, WHICH=which, **environment
+        "tests.integration.extensions.extended_runs",
+        *flags,
+        f"--serial_mode={serial}",
+        folder=folder,
+        WHICH=which,
+        **environment,
     )
 
 
@@ -55,7 +60,7 @@ def test_a_component_of_ones_own_hears_signals_and_is_recorded_as_all_others_are
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_the_end_of_one_that_had_not_begun_is_told_and_never_its_start(number: int, tmp_path: Path) -> None:
     flags = (*TINY, "--train_for_seconds=90", "--save_every_sec=1")
-    words = command("tests.integration.extended_runs", *flags, folder=tmp_path)
+    words = command("tests.integration.extensions.extended_runs", *flags, folder=tmp_path)
     own = {"WHICH": "reporter", "STARTS_FOREVER": "1"}
     with running(words, tmp_path / "output.txt", tmp_path / "run", **own) as live:
         live.wait_until_training()
@@ -71,7 +76,7 @@ def test_the_end_of_one_that_had_not_begun_is_told_and_never_its_start(number: i
 
 def test_one_is_captured_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = (*TINY, "--train_for_seconds=90", "--save_every_sec=1")
-    words = command("tests.integration.extended_runs", *flags, folder=tmp_path)
+    words = command("tests.integration.extensions.extended_runs", *flags, folder=tmp_path)
     with running(words, tmp_path / "output.txt", tmp_path / "run", WHICH="reporter") as live:
         live.wait_until_training()
         for tool, told in {"timeline": r"blocks of Reporter\n", "cprofile": r"\n  Reporter  1\.\d s\n"}.items():

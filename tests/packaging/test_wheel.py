@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, code_blocks
+from tests.docs.pages import ROOT, code_blocks
 
 pytestmark = pytest.mark.whole_run
 

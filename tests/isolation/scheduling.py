@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xdist.scheduler import LoadScopeScheduling
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class SharedScheduling(LoadScopeScheduling):

@@ -33,7 +33,7 @@ OFTEN = ("--experiment_summaries_interval=0.5", "--flush_summaries_interval=1", 
 def here(tmp_path, monkeypatch):
     """Stores are made in a folder of their own, and nobody is asked on any network."""
     monkeypatch.chdir(tmp_path)
-    for name, value in {**ENVIRONMENT, "WANDB_MODE": "offline", "PYTHONPATH": str(Path(__file__).parents[2])}.items():
+    for name, value in {**ENVIRONMENT, "WANDB_MODE": "offline", "PYTHONPATH": str(Path(__file__).parents[3])}.items():
         monkeypatch.setenv(name, value)
     return tmp_path
 

@@ -13,7 +13,7 @@ import pytest
 import sample_profiler
 from sample_profiler import timers
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run_python(code: str) -> str:

@@ -20,7 +20,7 @@ def make(name, cfg, placement, render_mode=None):
     import gymnasium
     import numpy as np
 
-    from tests.integration.self_profiling import SelfProfiling
+    from tests.integration.captures.self_profiling import SelfProfiling
 
     class Env(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)

@@ -17,7 +17,7 @@ SIZES = ("--num_workers=2", "--num_envs_per_worker=4", "--batch_size=256", "--ro
 
 
 def do(what: str, *flags: str, folder: Path) -> str:
-    path = f"{Path(__file__).parent}:{Path(__file__).parents[2]}"
+    path = f"{Path(__file__).parent}:{Path(__file__).parents[3]}"
     result = run("different_agents_run", what, *flags, folder=folder, PYTHONPATH=path)
     assert result.returncode == 0, result.stdout
     return result.stdout
@@ -63,7 +63,7 @@ def test_policies_are_loaded_with_the_spaces_of_their_agents_and_evaluated_by_th
 
 
 def test_too_few_policies_are_said_before_anything_is_made(tmp_path: Path) -> None:
-    path = f"{Path(__file__).parent}:{Path(__file__).parents[2]}"
+    path = f"{Path(__file__).parent}:{Path(__file__).parents[3]}"
     result = run("different_agents_run", "train", "--env=parallel", folder=tmp_path, PYTHONPATH=path)
     assert result.returncode == 2 and "use --num_policies=2 or more" in result.stdout, result.stdout
     assert not (tmp_path / "run").exists()

@@ -33,7 +33,7 @@ from harness.runs import (
     run,
     unused_shared_memory,
 )
-from tests.shared_names import make_shared_name
+from tests.isolation.shared_names import make_shared_name
 
 SCRIPT = Path(__file__).with_name("broken_runs.py")
 WORKERS = ("RolloutWorker_w0", "RolloutWorker_w1")
@@ -212,7 +212,7 @@ def test_a_signal_to_all_processes_ends_the_run_in_order(
     training: tuple[str, ...], order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BREAK", "simulator")
-    monkeypatch.setenv("PYTHONPATH", f"{SCRIPT.parent}:{SCRIPT.parents[2]}")
+    monkeypatch.setenv("PYTHONPATH", f"{SCRIPT.parent}:{SCRIPT.parents[3]}")
     with live_run(*training, *SMALL, "--save_every_sec=3", folder=tmp_path) as live:
         live.wait_until_training()
         time.sleep(0.5)  # learn something that is not saved yet
