@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from sample_profiler.config import OptimizerOptions
 __all__ = ["FusedAdam", "Lamb", "make_optimizer"]
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
+_LEAST_NORM = 1e-6  # is added to the norm by which gradients are divided, as torch does
+_PIECE = 1024  # numbers whose norm is taken before that of all: the sum of millions of squares loses its last digits
 _MOST_NORM = 10.0  # of a parameter, by which the steps of LAMB are bounded
 
 
@@ -43,9 +46,9 @@ class FusedAdam:
         self._parameters = list(parameters)
         self._moments = [[torch.zeros_like(parameter) for parameter in self._parameters] for _ in _MOMENTS]
         self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self._parameters]
-        self._gradients = [torch.zeros_like(parameter) for parameter in self._parameters if parameter.is_cpu]
-        self._versions: list[int] = []  # of the gradients' memory, when they were zero
         self._on_cpu = [parameter for parameter in self._parameters if parameter.is_cpu]
+        self._memory, self._gradients = _side_by_side(self._on_cpu)
+        self._versions: list[int] = []  # of the gradients, when they were zero
         # The kernel takes parameters of one kind.
         kinds = [(parameter.device, parameter.dtype) for parameter in self._parameters]
         self._of_one_kind = [[i for i, kind in enumerate(kinds) if kind == each] for each in dict.fromkeys(kinds)]
@@ -54,8 +57,8 @@ class FusedAdam:
         """Begin gradients anew, on a processor in memory that stays: else they cut its heap to pieces."""
         for parameter in self._parameters:
             parameter.grad = None
-        if self._gradients:
-            torch._foreach_zero_(self._gradients)
+        for memory in self._memory:
+            memory.zero_()
         self._versions = [gradient._version for gradient in self._gradients]
         for parameter, gradient in zip(self._on_cpu, self._gradients, strict=True):
             parameter.grad = gradient
@@ -65,6 +68,31 @@ class FusedAdam:
         for parameter, gradient, version in zip(self._on_cpu, self._gradients, self._versions, strict=True):
             if parameter.grad is gradient and gradient._version == version:
                 parameter.grad = None
+
+    @torch.no_grad()
+    def clip(self, limit: float) -> Tensor:
+        """Scale the gradients so that the norm of all of them together is no more than a limit.
+
+        Args:
+            limit: May be infinite.
+
+        Returns:
+            The norm as it was, of shape ().
+        """
+        if not self._are_in_memory():
+            return nn.utils.clip_grad_norm_(self._parameters, limit)
+        (memory,) = self._memory
+        norm = torch.linalg.vector_norm(torch.linalg.vector_norm(memory.view(-1, _PIECE), dim=1))
+        if limit < math.inf:
+            memory.mul_((limit / (norm + _LEAST_NORM)).clamp_(max=1.0))
+        return norm
+
+    def _are_in_memory(self) -> bool:
+        """Tell whether the memory that stays has all gradients that there are, side by side."""
+        if len(self._memory) != 1 or len(self._on_cpu) != len(self._parameters):
+            return False
+        of_all = zip(self._parameters, self._gradients, strict=True)
+        return all(parameter.grad is None or parameter.grad is gradient for parameter, gradient in of_all)
 
     @torch.no_grad()
     def step(self, is_wanted: Tensor | None = None) -> None:
@@ -181,6 +209,27 @@ def make_optimizer(parameters: Iterable[nn.Parameter], options: OptimizerOptions
     betas = (options.adam_beta1, options.adam_beta2)
     kind = Lamb if options.optimizer == "lamb" else FusedAdam
     return kind(parameters, options.learning_rate, betas, options.adam_eps)
+
+
+def _side_by_side(parameters: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """Lay zeros for gradients of parameters side by side: one operation then reaches all of them.
+
+    Returns:
+        The memory of each type, whole pieces long, and the gradient of each parameter in it, which counts its own
+        changes.
+    """
+    memory: dict[torch.dtype, Tensor] = {}
+    for dtype in dict.fromkeys(parameter.dtype for parameter in parameters):
+        size = sum(parameter.numel() for parameter in parameters if parameter.dtype == dtype)
+        memory[dtype] = torch.zeros(-(-size // _PIECE) * _PIECE, dtype=dtype, device="cpu")
+    used = dict.fromkeys(memory, 0)
+    gradients = []
+    for parameter in parameters:
+        strides = torch.empty_like(parameter, device="meta").stride()
+        whole = memory[parameter.dtype].data  # a view that is no view to autograd: it has a version of its own
+        gradients.append(whole.as_strided(parameter.shape, strides, used[parameter.dtype]))
+        used[parameter.dtype] += parameter.numel()
+    return list(memory.values()), gradients
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:

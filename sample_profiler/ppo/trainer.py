@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
 
 from sample_profiler.config import LossOptions
 from sample_profiler.model import PolicyNetwork
@@ -160,8 +160,7 @@ class Trainer:
             self._optimizer.drop_untouched()
             self._add_up_gradients(sums)
             with timing.add_time("clip"):
-                limit = self._max_grad_norm or float("inf")
-                self._last_grad_norm = nn.utils.clip_grad_norm_(self._parameters, limit)
+                self._last_grad_norm = self._optimizer.clip(self._max_grad_norm or math.inf)
             is_taken, is_finite = self.steps.begin(torch.isfinite(self._last_grad_norm))
             if not is_taken:
                 return
