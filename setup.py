@@ -22,11 +22,15 @@ EXTENSIONS = [
         ["sample_profiler/profiling/captures/interpreter/_interpreter.c"],
         optional=_OPTIONAL,
     ),
-    Extension(
-        "sample_profiler.model.kernels._kernels",
-        ["sample_profiler/model/kernels/_kernels.c"],
-        extra_compile_args=_VECTORIZING,
-        optional=_OPTIONAL,
+    *(
+        Extension(
+            f"sample_profiler.{module}",
+            [f"sample_profiler/{module.replace('.', '/')}.c"],
+            depends=["sample_profiler/model/kernels/loops.h"],
+            extra_compile_args=_VECTORIZING,
+            optional=_OPTIONAL,
+        )
+        for module in ("model.kernels._kernels", "model.kernels._perceptrons", "ppo._objective")
     ),
 ]
 

@@ -17,8 +17,9 @@ from sample_profiler.model.action_heads import cut_imported_layer, make_action_h
 from sample_profiler.model.cores import Core, IdentityCore, RecurrentCore, make_core
 from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder, to_rows
-from sample_profiler.model.kernels.kernels import Activation, is_traced, make_fused_mlp
+from sample_profiler.model.kernels.kernels import Activation, is_traced
 from sample_profiler.model.kernels.linear import Linear
+from sample_profiler.model.kernels.perceptrons import make_fused_mlp
 from sample_profiler.model.layers import Mlp, initialize_weights
 from sample_profiler.model.own_actor_critic import OwnActorCritic, made, some_observations
 from sample_profiler.model.policy_network import PolicyNetwork, join, num_parameters, split

@@ -63,6 +63,11 @@ class Categorical:
         self._probabilities: Tensor | None = None
 
     @property
+    def parameters(self) -> Tensor:
+        """``[N, n]``, the logits."""
+        return self._logits
+
+    @property
     def log_probabilities(self) -> Tensor:
         """``[N, n]``."""
         if _is_stale(self._log_probabilities, self._logits):
@@ -132,6 +137,11 @@ class DiagonalGaussian:
         self._num_entries = parameters.shape[-1] // 2
         self._log_stddev: Tensor | None = None
         self._stddev: Tensor | None = None
+
+    @property
+    def parameters(self) -> Tensor:
+        """``[N, 2 n]``, as they were given."""
+        return self._parameters
 
     @property
     def mean(self) -> Tensor:

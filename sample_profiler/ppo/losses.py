@@ -15,11 +15,14 @@ from torch import Tensor
 from sample_profiler.model import ActionDistribution
 from sample_profiler.profiling.ranges import profile_range
 
-__all__ = ["exploration_loss", "kl_loss", "policy_loss", "probability_ratio", "value_loss"]
+__all__ = [
+    *("MAX_RATIO", "MIN_RATIO"),
+    *("exploration_loss", "kl_loss", "policy_loss", "probability_ratio", "value_loss"),
+]
 
-# Ratios beyond these are noise rather than information, and overflow.
-_MIN_RATIO = 0.05
-_MAX_RATIO = 20.0
+MIN_RATIO = 0.05
+MAX_RATIO = 20.0
+"""Ratios beyond these are noise rather than information, and overflow."""
 
 # Beyond this divergence from the uniform policy a step has no say any more, instead of all of it.
 _MAX_SYMMETRIC_KL = 30.0
@@ -33,7 +36,7 @@ def probability_ratio(log_probabilities: Tensor, old_log_probabilities: Tensor) 
         old_log_probabilities: ``[N]``, of the policy that acted.
     """
     # Before exp(), whose gradient at infinity is NaN even if nothing follows from it.
-    log_ratio = (log_probabilities - old_log_probabilities).clamp(math.log(_MIN_RATIO), math.log(_MAX_RATIO))
+    log_ratio = (log_probabilities - old_log_probabilities).clamp(math.log(MIN_RATIO), math.log(MAX_RATIO))
     return log_ratio.exp()
 
 

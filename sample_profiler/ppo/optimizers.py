@@ -45,7 +45,10 @@ class FusedAdam:
         self.eps = eps
         self._parameters = list(parameters)
         self._moments = [[torch.zeros_like(parameter) for parameter in self._parameters] for _ in _MOMENTS]
-        self._steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in self._parameters]
+        devices = [parameter.device for parameter in self._parameters]
+        self._counts = {device: torch.zeros(devices.count(device), device=device) for device in dict.fromkeys(devices)}
+        counts = {device: iter(each.unbind()) for device, each in self._counts.items()}
+        self._steps = [next(counts[device]) for device in devices]
         self._on_cpu = [parameter for parameter in self._parameters if parameter.is_cpu]
         self._memory, self._gradients = _side_by_side(self._on_cpu)
         self._versions: list[int] = []  # of the gradients, when they were zero
@@ -82,7 +85,7 @@ class FusedAdam:
         if not self._are_in_memory():
             return nn.utils.clip_grad_norm_(self._parameters, limit)
         (memory,) = self._memory
-        norm = torch.linalg.vector_norm(torch.linalg.vector_norm(memory.view(-1, _PIECE), dim=1))
+        norm: Tensor = torch.linalg.vector_norm(torch.linalg.vector_norm(memory.view(-1, _PIECE), dim=1))
         if limit < math.inf:
             memory.mul_((limit / (norm + _LEAST_NORM)).clamp_(max=1.0))
         return norm
@@ -108,7 +111,10 @@ class FusedAdam:
     def _step(self, used: list[int], is_wanted: Tensor | None) -> None:
         steps = [self._steps[index] for index in used]
         means, squares = ([moments[index] for index in used] for moments in self._moments)
-        if is_wanted is None:
+        if is_wanted is None and len(used) == len(self._parameters):
+            for count in self._counts.values():
+                count += 1
+        elif is_wanted is None:
             torch._foreach_add_(steps, 1)
         else:
             torch._foreach_add_(steps, [is_wanted.float()] * len(steps))

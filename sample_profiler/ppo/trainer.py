@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,9 +13,9 @@ import torch
 from sample_profiler.config import LossOptions
 from sample_profiler.model import PolicyNetwork
 from sample_profiler.model.precision import PrecisionName
-from sample_profiler.ppo import losses
 from sample_profiler.ppo.forward_passes import ForwardPasses
 from sample_profiler.ppo.named_moments import indexed_state
+from sample_profiler.ppo.objective import Objective, Sums
 from sample_profiler.ppo.optimizer_steps import OptimizerSteps
 from sample_profiler.ppo.optimizers import FusedAdam
 from sample_profiler.ppo.ranks import Ranks
@@ -26,18 +26,6 @@ from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD, GRAD_NORM
 
 __all__ = ["Trainer", "TrainerOptions"]
-
-
-@dataclass
-class _Sums:
-    """Sums over the valid steps of a minibatch, on the device; read only when somebody asks for statistics."""
-
-    values: dict[str, torch.Tensor] = field(default_factory=dict)
-
-    def add(self, **terms: torch.Tensor) -> None:
-        for name, term in terms.items():
-            term = term.detach()
-            self.values[name] = self.values[name] + term if name in self.values else term
 
 
 class _GoOn(torch.autograd.Function):
@@ -121,11 +109,11 @@ class Trainer:
         self.steps = OptimizerSteps(device, timing, skips_bad_numbers=options.skips_bad_numbers)
         self._optimizer = optimizer
         self._schedule = schedule
-        self._loss = options.loss
+        self._objective = Objective(options.loss, model.action_distribution, timing)
         self._max_grad_norm = options.max_grad_norm
         self.compiles = options.compiles
         self._parameters = list(model.parameters())
-        self._last = _Sums()
+        self._last = Sums()
         self._last_num_valid = 1.0
         self._last_grad_norm = torch.zeros((), device=device)
         self._num_steps_heard = 0  # of which the schedule has heard what came of them
@@ -147,7 +135,7 @@ class Trainer:
         timing = self.timing
         with timing.add_time("minibatch_init"):
             self._optimizer.zero_grad()
-            sums = _Sums()
+            sums = Sums()
         for micro_batch, targets in micro_batches:
             with timing.add_time(CALCULATE_LOSSES, device=True):
                 with timing.add_time(FORWARD_HEAD):
@@ -180,7 +168,7 @@ class Trainer:
         gradients = torch.split(joined.grad, [len(head) for head in heads])
         _GoOn.apply(gradients, *heads).backward()  # type: ignore[no-untyped-call]
 
-    def _add_up_gradients(self, sums: _Sums) -> None:
+    def _add_up_gradients(self, sums: Sums) -> None:
         """Let gradients, and statistics, be those of the minibatches of all ranks: in one message."""
         if self.ranks.size > 1:  # others may have gradients where this one has none
             for parameter in self._parameters:
@@ -193,7 +181,7 @@ class Trainer:
         self._optimizer.step(is_finite)
 
     @profile_range("Trainer.calculate_loss")
-    def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, targets: Targets, sums: _Sums) -> torch.Tensor:
+    def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, targets: Targets, sums: Sums) -> torch.Tensor:
         """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`.
 
         Args:
@@ -202,31 +190,9 @@ class Trainer:
             targets: of its steps.
             sums: where statistics go.
         """
-        options, timing = self._loss, self.timing
-        steps, targets = batch.steps.flat(), targets.flat()
         distribution, values = self.passes.behind_encoder(head, batch)
-        with timing.add_time("tail"):
-            log_probabilities = distribution.log_prob(steps.actions)
-            ratio = losses.probability_ratio(log_probabilities, steps.log_probabilities)
-        with timing.add_time("losses"):
-            valid = targets.valid
-            policy = losses.policy_loss(ratio, targets.advantages, valid, options.ppo_clip_ratio)
-            value = losses.value_loss(values, steps.values, targets.returns, valid, options.ppo_clip_value)
-            total = policy + options.value_loss_coeff * value
-            # What nobody learns from is computed only where somebody wants to know it.
-            if (explores := options.exploration_loss_coeff > 0) or self.keeps_statistics:
-                with torch.set_grad_enabled(explores):
-                    exploration = losses.exploration_loss(distribution, valid, options.exploration_loss)
-                total = total + options.exploration_loss_coeff * exploration if explores else total
-        if (learns_kl := options.kl_loss_coeff > 0) or self.keeps_statistics:
-            with timing.add_time("kl_divergence"), torch.set_grad_enabled(learns_kl):
-                kl = losses.kl_loss(self.model.action_distribution(steps.action_parameters), distribution, valid)
-                total = total + options.kl_loss_coeff * kl if learns_kl else total
-        if self.keeps_statistics:
-            with torch.no_grad():
-                sums.add(policy_loss=policy, value_loss=value, exploration_loss=exploration, kl_divergence=kl)
-                sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
-        return total
+        asked = sums if self.keeps_statistics else None
+        return self._objective.add_up(distribution, values, batch.steps.flat(), targets.flat(), asked)
 
     def time_pass(self, precision: PrecisionName, batch: MicroBatch, targets: Targets) -> float:
         """Return the seconds that a micro-batch takes forwards and backwards; nothing is learned from it.
@@ -243,7 +209,7 @@ class Trainer:
             with passes.as_it_acts():
                 heads = passes.encode(batch)
                 joined = torch.cat([head.detach() for head in heads]).requires_grad_()
-                self._backward(self._calculate_loss(joined, batch, targets, _Sums()), heads, joined)
+                self._backward(self._calculate_loss(joined, batch, targets, Sums()), heads, joined)
         finally:
             passes.precision = usual
             self._optimizer.zero_grad()

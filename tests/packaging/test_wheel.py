@@ -23,7 +23,10 @@ PACKAGES = ("sample_profiler", "sf_examples")
 NOT_OURS = (".git", ".hypothesis", ".venv", ".*_cache", "*.egg-info", "*.py[cod]", "*.so", "__pycache__")
 BUILT = ("build", "dist", "train_dir")
 PUBLIC = "import sample_profiler; print(*sample_profiler.__all__, sep='\\n')"
-COMPILED = ("model/kernels/_kernels", "profiling/captures/interpreter/_interpreter", "profiling/recorder/_core")
+COMPILED = (
+    *("model/kernels/_kernels", "model/kernels/_perceptrons", "ppo/_objective"),
+    *("profiling/captures/interpreter/_interpreter", "profiling/recorder/_core"),
+)
 
 
 @dataclass

@@ -1,6 +1,3 @@
-MOST_WIDTH: int
-WIDTH: int
-
 def activate(values: int, count: int, is_bfloat16: bool, activation: int, /) -> None: ...
 def draw(
     logits: int, waiting_times: int, actions: int, log_probabilities: int, num_rows: int, num_actions: int, /
@@ -15,9 +12,6 @@ def draw_normal(
     lowest: float,
     highest: float,
     /,
-) -> None: ...
-def fused_mlp(
-    rows: int, layers: int, result: int, num_rows: int, num_layers: int, num_results: int, most_lanes: int, /
 ) -> None: ...
 def interleave(
     planes: int, pixels: int, num_images: int, num_channels: int, num_pixels: int, is_bfloat16: bool, /

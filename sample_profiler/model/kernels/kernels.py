@@ -1,4 +1,4 @@
-"""Owns work of networks that we do ourselves on processors: normalization, layout of images, small networks, draws.
+"""Owns work of networks that we do ourselves on processors: normalization, layout of images, activations, draws.
 
 Loops of our own (``_kernels.c``) where there was a compiler at installation and the tensors are such that they apply;
 PyTorch's functions elsewhere, with equal results up to rounding. ``docs/performance.md`` has the figures.
@@ -7,7 +7,6 @@ PyTorch's functions elsewhere, with equal results up to rounding. ``docs/perform
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,16 +25,14 @@ __all__ = [
         "scale",
         "scale_to_pixels",
     ),
-    *("make_fused_mlp", "sum_bytes", "to_pixels"),
+    *("sum_bytes", "to_pixels"),
 ]
 
 try:
     from sample_profiler.model.kernels import _kernels
-    from sample_profiler.model.kernels._kernels import MOST_WIDTH, WIDTH
     from sample_profiler.model.kernels._kernels import scale_to_pixels as _latest  # noqa: F401, of what was added
 except ImportError:  # there was no compiler, or what it made is older than this file
     _kernels = None  # type: ignore[assignment]
-    MOST_WIDTH, WIDTH = 0, 1
 
 KERNELS = "PyTorch's" if _kernels is None else "compiled"
 """Whose loops there are."""
@@ -49,16 +46,6 @@ _MOST_THREADS = 4
 """Our loops have one thread; with more than this PyTorch's are quicker where there is much to do."""
 
 _MUCH = 1 << 17
-
-_MOST_ROWS = 256
-_MOST_WORK = {torch.float32: 1 << 26, torch.bfloat16: 10_000_000}
-"""Rows and multiplications up to which our loops through layers are as quick as the libraries'."""
-
-_MOST_WORK_OF_ONE = 1 << 22
-"""The same where libraries have more than `_MOST_THREADS`, by their start-up of 10 µs a layer; not measured."""
-
-_MOST_LANES = 16
-"""Numbers in the largest vector that our loops may use, where the processor has it."""
 
 _CPU = torch.device("cpu")
 """Device of every tensor that a loop writes into, whatever default the user has set."""
@@ -224,74 +211,6 @@ def to_pixels(images: Tensor) -> Tensor:
     addresses = images.data_ptr(), pixels.data_ptr()
     _kernels.interleave(*addresses, num_images, num_channels, height * width, dtype == torch.bfloat16)
     return pixels
-
-
-def make_fused_mlp(
-    layers: Sequence[tuple[Tensor, Tensor | None, Activation]],
-) -> Callable[[Tensor], Tensor | None] | None:
-    """Return a function that goes through consecutive linear layers in one pass; None where our loop does not apply.
-
-    It knows no gradients, and keeps a copy of the weights as they are now.
-
-    Args:
-        layers: At least one: weights ``[O, I]`` float32 or bfloat16, bias ``[O]``, and the activation. Each has as many
-            inputs as the one before has outputs.
-
-    Returns:
-        Turns rows ``[N, I]`` float32, on a processor and not traced, into the outputs ``[N, O]`` of the last layer,
-        float32, rounded to that layer's type. Rows that do not fit one pass (usually too many) it turns into None.
-    """
-    weights = [weight for weight, _, _ in layers]
-    if _kernels is None or any(weight.dtype not in _NUMBERS or not weight.is_cpu for weight in weights):
-        return None
-    if max(max(weight.shape) for weight in weights) > MOST_WIDTH:
-        return None
-    num_inputs, num_outputs = weights[0].shape[1], weights[-1].shape[0]
-    most_rows = _choose_most_rows(weights)
-    ours: list[Tensor] = []  # kept for as long as the function, which knows addresses alone
-    described = []
-    for weight, bias, activation in layers:
-        our_weight, our_bias = _in_blocks(weight, bias)
-        ours += [our_weight, our_bias]
-        sizes = weight.shape[1], len(our_bias)
-        is_bfloat16 = weight.dtype == torch.bfloat16
-        described.append([our_weight.data_ptr(), our_bias.data_ptr(), *sizes, int(activation), int(is_bfloat16)])
-    ours.append(torch.tensor(described, dtype=torch.int64, device=_CPU))
-
-    def apply(rows: Tensor) -> Tensor | None:
-        is_fitting = rows.dtype == torch.float32 and rows.ndim == 2 and rows.shape[1] == num_inputs
-        if not is_fitting or len(rows) > most_rows or not rows.is_cpu:
-            return None
-        rows = rows.contiguous()
-        outputs = torch.empty(len(rows), num_outputs, dtype=torch.float32, device=_CPU)
-        addresses = rows.data_ptr(), ours[-1].data_ptr(), outputs.data_ptr()
-        _kernels.fused_mlp(*addresses, len(rows), len(described), num_outputs, _MOST_LANES)
-        return outputs
-
-    return apply
-
-
-def _choose_most_rows(weights: Sequence[Tensor]) -> int:
-    most_rows = _MOST_ROWS
-    for dtype in _NUMBERS:
-        work = sum(weight.numel() for weight in weights if weight.dtype == dtype)
-        most_work = _MOST_WORK[dtype]
-        if torch.get_num_threads() > _MOST_THREADS:
-            most_work = min(most_work, _MOST_WORK_OF_ONE)
-        most_rows = min(most_rows, most_work // max(1, work))
-    return most_rows
-
-
-def _in_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Copy weights ``[O, I]`` to ``[O / WIDTH, I, WIDTH]`` float32, and the bias ``[O]``, both padded with zeros."""
-    num_outputs, num_inputs = weight.shape
-    num_blocks = -(-num_outputs // WIDTH)
-    columns = torch.zeros(num_inputs, num_blocks * WIDTH, dtype=torch.float32, device=_CPU)
-    columns[:, :num_outputs] = weight.detach().t()
-    our_bias = torch.zeros(num_blocks * WIDTH, dtype=torch.float32, device=_CPU)
-    if bias is not None:
-        our_bias[:num_outputs] = bias.detach()
-    return columns.view(num_inputs, num_blocks, WIDTH).transpose(0, 1).contiguous(), our_bias
 
 
 def draw(logits: Tensor, waiting_times: Tensor) -> tuple[Tensor, Tensor] | None:

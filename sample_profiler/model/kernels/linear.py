@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sample_profiler.model.kernels.kernels import Activation, activate_in_place, is_traced, make_fused_mlp
+from sample_profiler.model.kernels.kernels import Activation, activate_in_place, is_traced
+from sample_profiler.model.kernels.perceptrons import make_fused_mlp
 
 __all__ = ["Linear", "affine", "can_multiply", "multiply", "numbers_of_rows", "pack", "room_for"]
 

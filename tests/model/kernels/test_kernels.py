@@ -21,12 +21,12 @@ from sample_profiler.model.kernels.kernels import (
     activate_in_place,
     draw,
     draw_normal,
-    make_fused_mlp,
     scale,
     scale_to_pixels,
     sum_bytes,
     to_pixels,
 )
+from tests.model.kernels.exact import EXACT
 
 SHAPES = [(), (0,), (1,), (7,), (3, 5), (2, 3, 9, 11), (130, 67)]
 PRECISION = {torch.float32: 2e-7, torch.bfloat16: 2**-8}
@@ -372,14 +372,6 @@ def test_scaled_floats_leave_nan_to_be_noticed() -> None:
     assert scaled is None or scaled.isnan().all()
 
 
-EXACT: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
-    Activation.NONE: lambda values: values,
-    Activation.ELU: F.elu,
-    Activation.RELU: F.relu,
-    Activation.TANH: torch.tanh,
-}
-
-
 @pytest.mark.parametrize("activation", EXACT)
 @pytest.mark.parametrize("dtype", PRECISION)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -397,106 +389,6 @@ def test_activations_equal_their_definitions_in_double_precision(
         assert activated.dtype == dtype
         tolerance = 2 * PRECISION[dtype]
         torch.testing.assert_close(activated.double(), exact, rtol=tolerance, atol=0.0, equal_nan=True)
-
-
-@pytest.mark.parametrize("most_lanes", [1, 8, 16], ids=["portable", "AVX2", "AVX-512"])  # or less, if there is less
-@pytest.mark.parametrize("activation", EXACT)
-@pytest.mark.parametrize("widths", [(1, 1), (17, 64, 64, 13), (4, 33), (512, 31, 512, 2), (3, 5, 7, 9, 11)])
-def test_layers_in_one_pass_equal_torchs_one_by_one(
-    widths: tuple[int, ...], activation: Activation, most_lanes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernels, "_MOST_LANES", most_lanes)
-    layers = [(torch.randn(o, i) / i**0.5, torch.randn(o), activation) for i, o in itertools.pairwise(widths)]
-    in_one_pass = make_fused_mlp(layers)
-
-    assert (in_one_pass is not None) == (kernels._kernels is not None)
-    if in_one_pass is None:
-        return
-    some_rows = [torch.randn(num_rows, widths[0]) for num_rows in (0, 1, 3, 4, 16, 21)]
-    for rows in (*some_rows, torch.randn(widths[0], 5).t(), torch.randn(7, 2 * widths[0])[:, ::2]):
-        exact = rows.double()
-        for weight, bias, _ in layers:
-            exact = EXACT[activation](F.linear(exact, weight.double(), bias.double()))
-        outputs = in_one_pass(rows)
-        assert outputs is not None
-        assert outputs.dtype == torch.float32
-        torch.testing.assert_close(outputs.double(), exact, rtol=1e-5, atol=2e-5)
-
-
-@pytest.mark.parametrize("activation", EXACT)
-def test_layers_of_bfloat16_in_one_pass_round_where_torchs_do(activation: Activation) -> None:
-    (w1, b1), (w2, b2) = (
-        ((torch.randn(o, i) / i**0.5).bfloat16(), torch.randn(o).bfloat16()) for i, o in ((9, 70), (70, 40))
-    )
-    last = torch.randn(3, 40), torch.randn(3)
-    in_one_pass = make_fused_mlp([(w1, b1, activation), (w2, b2, activation), (*last, Activation.NONE)])
-
-    if in_one_pass is None:
-        assert kernels._kernels is None
-        return
-    rows, function = torch.randn(21, 9), EXACT[activation]
-    outputs = in_one_pass(rows)
-    hidden = rows.bfloat16()
-    for weight, bias in ((w1, b1), (w2, b2)):
-        exact = F.linear(hidden.double(), weight.double(), bias.double())
-        hidden = function(exact.bfloat16().double()).bfloat16()
-    expected = F.linear(hidden.double(), last[0].double(), last[1].double())
-    assert outputs is not None
-    # Where a sum is near the middle between two numbers, another order of its terms rounds it to the other one.
-    assert (outputs.double() - expected).abs().median() < 1e-5
-    torch.testing.assert_close(outputs.double(), expected, rtol=0.0, atol=0.05)
-
-
-def test_layers_in_one_pass_keep_nan_in_its_row() -> None:
-    in_one_pass = make_fused_mlp([(torch.randn(5, 3), torch.zeros(5), Activation.ELU)])
-    rows = torch.randn(6, 3)
-    rows[2, 1] = math.nan
-
-    if in_one_pass is not None:
-        outputs = in_one_pass(rows)
-        assert outputs is not None
-        assert outputs.isnan().all(dim=1).tolist() == [row == 2 for row in range(6)]
-
-
-def test_layers_that_are_wide_or_of_other_types_and_rows_that_do_not_fit_do_not_go_in_one_pass() -> None:
-    narrow = (torch.randn(5, 3), torch.zeros(5), Activation.NONE)
-    in_one_pass = make_fused_mlp([narrow])
-
-    assert make_fused_mlp([(torch.randn(513, 3), torch.zeros(513), Activation.NONE)]) is None
-    assert make_fused_mlp([(torch.randn(3, 513), torch.zeros(3), Activation.NONE)]) is None
-    assert make_fused_mlp([(narrow[0].double(), narrow[1].double(), Activation.NONE)]) is None
-    if in_one_pass is not None:
-        assert in_one_pass(torch.randn(2, 4)) is None
-        assert in_one_pass(torch.randn(2, 3).double()) is None
-        assert in_one_pass(torch.randn(3)) is None
-        assert in_one_pass(torch.randn(kernels._MOST_ROWS + 1, 3)) is None
-        assert in_one_pass(torch.randn(2, 3, device="meta")) is None
-
-
-def test_where_libraries_have_many_threads_they_get_what_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = torch.randn(512, 512), None, Activation.NONE
-
-    def most_rows() -> int:
-        in_one_pass = make_fused_mlp([layer])
-        assert in_one_pass is not None
-        return sum(in_one_pass(torch.zeros(num_rows, 512)) is not None for num_rows in range(1, 300))
-
-    if kernels._kernels is not None:
-        assert most_rows() == 256
-        monkeypatch.setattr(torch, "get_num_threads", lambda: kernels._MOST_THREADS + 1)
-        assert most_rows() == 16
-
-
-def test_layers_in_one_pass_are_of_the_weights_that_they_were_made_from() -> None:
-    weight, bias = torch.zeros(32, 1), torch.zeros(32)
-    in_one_pass = make_fused_mlp([(weight, bias, Activation.NONE)])
-    weight.add_(1.0)
-    bias.add_(1.0)
-
-    if in_one_pass is not None:
-        outputs = in_one_pass(torch.ones(2, 1))
-        assert outputs is not None
-        assert outputs.eq(0.0).all()
 
 
 @pytest.mark.parametrize("num_actions", [1, 2, 7, 40])
@@ -595,17 +487,15 @@ def test_normal_actions_of_nan_are_noticed_and_what_does_not_fit_is_not_drawn() 
 
 
 def test_default_type_and_device_of_the_user_change_nothing() -> None:
-    images, rows = torch.rand(2, 3, 5, 4), torch.rand(2, 3)
+    images = torch.rand(2, 3, 5, 4)
     given = (
         *(torch.randint(0, 256, (2, 4), dtype=torch.uint8), torch.ones(4), torch.ones(4)),
-        *(torch.randn(2, 3), torch.ones(2, 3), torch.rand(40, 3), torch.rand(3, 40)),
+        *(torch.randn(2, 3), torch.ones(2, 3)),
     )
 
     def compute() -> list[torch.Tensor | None]:
-        values, factor, offset, logits, waiting_times, tall, wide = given
-        layers = make_fused_mlp([(tall, tall[:, 0], Activation.TANH), (wide, wide[:, 0], Activation.ELU)])
-        outputs = layers and layers(rows)
-        return [scale(values, factor, offset, 5.0), *(draw(logits, waiting_times) or ()), to_pixels(images), outputs]
+        values, factor, offset, logits, waiting_times = given
+        return [scale(values, factor, offset, 5.0), *(draw(logits, waiting_times) or ()), to_pixels(images)]
 
     expected = compute()
     torch.set_default_dtype(torch.float64)

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sample_profiler.model.kernels import kernels, linear
+from sample_profiler.model.kernels import kernels, linear, perceptrons
 from sample_profiler.model.kernels.linear import Linear, affine, can_multiply, multiply, pack
 
 needs_onednn = pytest.mark.skipif(not can_multiply(torch.ones(1)), reason="this build of torch has no oneDNN")
@@ -58,9 +58,10 @@ def test_output_and_gradients_are_those_of_exact_arithmetic(num_rows, num_inputs
 def test_narrow_layers_are_exact_in_inference(num_inputs, num_outputs, has_bias, dtype, are_compiled, monkeypatch):
     if not are_compiled:
         monkeypatch.setattr(kernels, "_kernels", None)
+        monkeypatch.setattr(perceptrons, "_perceptrons", None)
     layer = Linear(num_inputs, num_outputs, bias=has_bias).to(dtype)
     layer.pack()
-    assert (layer._small is not None) == (kernels._kernels is not None and num_inputs <= 512)
+    assert (layer._small is not None) == (perceptrons._perceptrons is not None and num_inputs <= 512)
     bias = None if layer.bias is None else layer.bias.double()
     with torch.no_grad():
         for rows in (torch.randn(9, num_inputs), torch.randn(num_inputs, 5).t(), torch.randn(0, num_inputs)):
