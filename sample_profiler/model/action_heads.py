@@ -15,6 +15,7 @@ from sample_profiler.config import ModelOptions
 from sample_profiler.errors import ConfigError, EnvContractError
 from sample_profiler.model.distributions import MASKED_LOGIT, Categorical, DiagonalGaussian, IndependentParts
 from sample_profiler.model.kernels.linear import Linear
+from sample_profiler.model.kernels.perceptrons import Part
 from sample_profiler.spaces import action_parts, part_width
 
 __all__ = [
@@ -55,6 +56,10 @@ class DiscreteHead(nn.Module):
     def linear_layer(self) -> tuple[Tensor, Tensor]:
         """Return the weights ``[n, D]`` and the bias ``[n]`` of the one layer that the head is, without a mask."""
         return self.logits.weight, self.logits.bias
+
+    def parts_of_layer(self) -> list[Part]:
+        """Return weights and bias of what the head is, part by part, without a mask, for a `Stack` to learn through."""
+        return [(self.logits.weight, self.logits.bias)]
 
     def distribution(self, parameters: Tensor) -> Categorical:
         """Make the distributions that parameters ``[N, n]`` describe."""
@@ -109,6 +114,13 @@ class GaussianHead(nn.Module):
             return weight, bias
         return torch.cat([weight, torch.zeros_like(weight)]), torch.cat([bias, self.log_stddev])
 
+    def parts_of_layer(self) -> list[Part] | None:
+        """Return the same, if it is one layer; a standard deviation that all states share has no weights."""
+        if self._tanh_scale:
+            return None
+        means = self.outputs.weight, self.outputs.bias
+        return [means] if self._is_adaptive else [means, (None, self.log_stddev)]
+
     def distribution(self, parameters: Tensor) -> DiagonalGaussian:
         """Make the distributions that parameters ``[N, 2 n]`` describe."""
         return DiagonalGaussian(parameters)
@@ -157,6 +169,11 @@ class PartsHead(nn.Module):
         if len(layers) < len(self._heads):
             return None
         return torch.cat([weight for weight, _ in layers]), torch.cat([bias for _, bias in layers])
+
+    def parts_of_layer(self) -> list[Part] | None:
+        """Return those of all parts of the action, if they are layers."""
+        parts = [head.parts_of_layer() for head in self._heads]
+        return None if None in parts else [part for of_head in parts if of_head is not None for part in of_head]
 
     def distribution(self, parameters: Tensor) -> IndependentParts:
         """Make the distributions that parameters ``[N, num_parameters]`` describe."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder, to_rows
 from sample_profiler.model.kernels.kernels import Activation, is_traced
 from sample_profiler.model.kernels.linear import Linear
-from sample_profiler.model.kernels.perceptrons import make_fused_mlp
+from sample_profiler.model.kernels.perceptrons import Part, Stack, as_trained, make_fused_mlp, pass_and_learn
 from sample_profiler.model.layers import Mlp, initialize_weights
 from sample_profiler.model.own_actor_critic import OwnActorCritic, made, some_observations
 from sample_profiler.model.policy_network import PolicyNetwork, join, num_parameters, split
@@ -208,6 +208,27 @@ class ActorCritic(PolicyNetwork):
                 self._pack_parts()
             return None
         return parameters[:, : self.action_head.num_parameters], values[:, -1]
+
+    @profile_range("ActorCritic.forward_at_once")
+    def forward_at_once(self, observations: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+        """Go all the way in one pass where the network is small layers over one vector."""
+        if self._is_masked or self._has_own_parts:
+            return None
+        parts = self.action_head.parts_of_layer()
+        trunks = [trunk.linear_layers() for trunk in self._trunks]
+        if parts is None or None in trunks:
+            return None
+        value, num_parameters = (self.value_head.weight, self.value_head.bias), self.action_head.num_parameters
+        heads: list[tuple[Sequence[Part], list[int]]] = [(parts, [num_parameters]), ([value], [1])]
+        if len(trunks) == 1:
+            heads = [([*parts, value], [num_parameters, 1])]
+        stacks = [
+            Stack([*as_trained(layers or ()), (head, Activation.NONE)], widths)
+            for layers, (head, widths) in zip(trunks, heads, strict=True)
+        ]
+        (observation,) = self.normalize(observations).values()
+        passed = pass_and_learn(to_rows(observation), stacks)
+        return None if passed is None else (passed[0], passed[1].squeeze(-1))
 
     @profile_range("ActorCritic.forward_head")
     def forward_head(self, normalized: Mapping[str, Tensor]) -> Tensor:

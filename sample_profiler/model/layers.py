@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.kernels.kernels import Activation, Elu, has_kernels_for
 from sample_profiler.model.kernels.linear import Linear
-from sample_profiler.model.kernels.perceptrons import pass_and_learn
+from sample_profiler.model.kernels.perceptrons import Stack, as_trained, pass_and_learn
 
 __all__ = ["Mlp", "initialize_weights", "make_activation"]
 
@@ -55,8 +55,9 @@ class Mlp(nn.Sequential):
         for layer in self._linear:
             is_prepared = is_prepared and layer.is_prepared_for(rows)
         if not is_prepared:
-            if (learned := pass_and_learn(rows, self.linear_layers)) is not None:
-                return learned
+            stack = Stack(as_trained(self.linear_layers), [self._linear[-1].out_features])
+            if (learned := pass_and_learn(rows, [stack])) is not None:
+                return learned[0]
             outputs: Tensor = super().forward(rows)  # type: ignore[no-untyped-call]
             return outputs
         for layer in self._linear:

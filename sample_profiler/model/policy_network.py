@@ -105,6 +105,17 @@ class PolicyNetwork(nn.Module, ABC):
         """Return figures of its own by name, to be charted with those of the Learner; none, unless it is the user's."""
         return {}
 
+    def forward_at_once(
+        self,
+        observations: Mapping[str, Tensor],  # noqa: ARG002 - for those that do
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return what :meth:`forward_tail` would, to learn from, if the network goes all the way in one pass.
+
+        Args:
+            observations: By key, ``[N, ...]``, as the environment gave them.
+        """
+        return None
+
     @property
     def can_be_graphed(self) -> bool:
         """Whether each step of inference computes the same, where it did the time before: not decided by the host."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -15,8 +18,56 @@ from sample_profiler.ppo.pixels_anew import PixelsAnew
 from sample_profiler.ppo.training_data import MicroBatch
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
+from sample_profiler.vocabulary import FORWARD_HEAD
 
-__all__ = ["ForwardPasses"]
+__all__ = ["ForwardPass", "ForwardPasses"]
+
+
+class _GoOn(torch.autograd.Function):
+    """Goes on backwards from tensors whose gradients are known.
+
+    `torch.autograd.backward` does that, too, but imports a library of symbolic algebra for gradients that it is given:
+    half a second of processor time at the start of a run.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, gradients: tuple[torch.Tensor, ...], *heads: torch.Tensor) -> torch.Tensor:
+        ctx.gradients = gradients
+        return heads[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return None, *ctx.gradients
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """What a network made of N steps, and the way back.
+
+    Attributes:
+        distribution: of their actions.
+        values: `[N]`.
+        heads: of the encoder, piece by piece; none where the network went all the way at once.
+        joined: `[N, E]`, the same, from which the rest of the network went on.
+    """
+
+    distribution: ActionDistribution
+    values: torch.Tensor
+    heads: Sequence[torch.Tensor] = ()
+    joined: torch.Tensor | None = None
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add up gradients: through the core, and from there through each piece of the encoder's work.
+
+        Args:
+            loss: `()`, that follows from distribution and values.
+        """
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.joined is None or not self.heads[0].requires_grad:  # an encoder that has nothing to learn
+            return
+        assert self.joined.grad is not None
+        gradients = torch.split(self.joined.grad, [len(head) for head in self.heads])
+        _GoOn.apply(gradients, *self.heads).backward()  # type: ignore[no-untyped-call]
 
 
 class ForwardPasses:
@@ -40,6 +91,7 @@ class ForwardPasses:
         self._model = model
         self._device = device
         self._timing = timing
+        self._is_compiled = compiles
         self._forward_head = torch.compile(model.forward_head) if compiles else model.forward_head
         # What is compiled decides by itself what it keeps.
         self._pixels = None if compiles else PixelsAnew(model)
@@ -48,6 +100,28 @@ class ForwardPasses:
         """Get ready for sequences of which up to so many are pieces of different episodes."""
         with computing_in(self.precision, self._device):
             self._model.prepare_sequences(most_fragments)
+
+    def forward(self, batch: MicroBatch) -> ForwardPass:
+        """Go through the network with a micro-batch to learn from."""
+        with self._timing.add_time(FORWARD_HEAD):
+            pieces = iter(batch.observations)
+            first = next(pieces)
+            if (passed := self._forward_at_once(first, batch)) is not None:
+                return passed
+            heads = self.encode(replace(batch, observations=itertools.chain([first], pieces)))
+            joined = torch.cat([head.detach() for head in heads]).requires_grad_()
+        return ForwardPass(*self.behind_encoder(joined, batch), heads, joined)
+
+    def _forward_at_once(self, observations: Mapping[str, torch.Tensor], batch: MicroBatch) -> ForwardPass | None:
+        """Go all the way with a micro-batch that is one piece, if the network is so small that it does that."""
+        if self._is_compiled or self.precision != "fp32":
+            return None
+        if len(next(iter(observations.values()))) < batch.steps.starts_episode.numel():
+            return None
+        if (passed := self._model.forward_at_once(observations)) is None:
+            return None
+        parameters, values = passed
+        return ForwardPass(self._model.action_distribution(parameters), values)
 
     @profile_range("Trainer.encode")
     def encode(self, batch: MicroBatch) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ import torch
 from sample_profiler.config import LossOptions
 from sample_profiler.model import PolicyNetwork
 from sample_profiler.model.precision import PrecisionName
-from sample_profiler.ppo.forward_passes import ForwardPasses
+from sample_profiler.ppo.forward_passes import ForwardPass, ForwardPasses
 from sample_profiler.ppo.named_moments import indexed_state
 from sample_profiler.ppo.objective import Objective, Sums
 from sample_profiler.ppo.optimizer_steps import OptimizerSteps
@@ -23,26 +23,9 @@ from sample_profiler.ppo.schedules import LearningRateSchedule
 from sample_profiler.ppo.training_data import MicroBatch, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
-from sample_profiler.vocabulary import CALCULATE_LOSSES, FORWARD_HEAD, GRAD_NORM
+from sample_profiler.vocabulary import CALCULATE_LOSSES, GRAD_NORM
 
 __all__ = ["Trainer", "TrainerOptions"]
-
-
-class _GoOn(torch.autograd.Function):
-    """Goes on backwards from tensors whose gradients are known.
-
-    `torch.autograd.backward` does that, too, but imports a library of symbolic algebra for gradients that it is given:
-    half a second of processor time at the start of a run.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, gradients: tuple[torch.Tensor, ...], *heads: torch.Tensor) -> torch.Tensor:
-        ctx.gradients = gradients
-        return heads[0].new_zeros(())
-
-    @staticmethod
-    def backward(ctx: Any, *_: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return None, *ctx.gradients
 
 
 @dataclass(frozen=True)
@@ -138,12 +121,10 @@ class Trainer:
             sums = Sums()
         for micro_batch, targets in micro_batches:
             with timing.add_time(CALCULATE_LOSSES, device=True):
-                with timing.add_time(FORWARD_HEAD):
-                    heads = self.passes.encode(micro_batch)
-                    joined = torch.cat([head.detach() for head in heads]).requires_grad_()
-                loss = self._calculate_loss(joined, micro_batch, targets, sums) / num_valid
+                passed = self.passes.forward(micro_batch)
+                loss = self._calculate_loss(passed, micro_batch, targets, sums) / num_valid
             with timing.add_time("update"), timing.add_time("backward", device=True):
-                self._backward(loss, heads, joined)
+                self._backward(passed, loss)
         with timing.add_time("update"):
             self._optimizer.drop_untouched()
             self._add_up_gradients(sums)
@@ -159,14 +140,8 @@ class Trainer:
                 self._last, self._last_num_valid = sums, num_valid
 
     @profile_range("Trainer.backward")
-    def _backward(self, loss: torch.Tensor, heads: list[torch.Tensor], joined: torch.Tensor) -> None:
-        """Add up gradients: through the core, and from there through each piece of the encoder's work."""
-        loss.backward()  # type: ignore[no-untyped-call]
-        assert joined.grad is not None
-        if not heads[0].requires_grad:  # an encoder that has nothing to learn
-            return
-        gradients = torch.split(joined.grad, [len(head) for head in heads])
-        _GoOn.apply(gradients, *heads).backward()  # type: ignore[no-untyped-call]
+    def _backward(self, passed: ForwardPass, loss: torch.Tensor) -> None:
+        passed.backward(loss)
 
     def _add_up_gradients(self, sums: Sums) -> None:
         """Let gradients, and statistics, be those of the minibatches of all ranks: in one message."""
@@ -181,18 +156,17 @@ class Trainer:
         self._optimizer.step(is_finite)
 
     @profile_range("Trainer.calculate_loss")
-    def _calculate_loss(self, head: torch.Tensor, batch: MicroBatch, targets: Targets, sums: Sums) -> torch.Tensor:
+    def _calculate_loss(self, passed: ForwardPass, batch: MicroBatch, targets: Targets, sums: Sums) -> torch.Tensor:
         """Return the sum of the losses over the valid steps of a micro-batch, and add its parts to `sums`.
 
         Args:
-            head: `[N, E]`, its encoded observations.
-            batch: the rest of it.
-            targets: of its steps.
+            passed: what the network made of them.
+            batch: the steps.
+            targets: of them.
             sums: where statistics go.
         """
-        distribution, values = self.passes.behind_encoder(head, batch)
         asked = sums if self.keeps_statistics else None
-        return self._objective.add_up(distribution, values, batch.steps.flat(), targets.flat(), asked)
+        return self._objective.add_up(passed.distribution, passed.values, batch.steps.flat(), targets.flat(), asked)
 
     def time_pass(self, precision: PrecisionName, batch: MicroBatch, targets: Targets) -> float:
         """Return the seconds that a micro-batch takes forwards and backwards; nothing is learned from it.
@@ -207,9 +181,8 @@ class Trainer:
         begin_s = time.perf_counter()
         try:
             with passes.as_it_acts():
-                heads = passes.encode(batch)
-                joined = torch.cat([head.detach() for head in heads]).requires_grad_()
-                self._backward(self._calculate_loss(joined, batch, targets, Sums()), heads, joined)
+                passed = passes.forward(batch)
+                self._backward(passed, self._calculate_loss(passed, batch, targets, Sums()))
         finally:
             passes.precision = usual
             self._optimizer.zero_grad()

@@ -252,6 +252,57 @@ def test_what_a_part_of_ones_own_does_beyond_ours_is_done_in_inference_too(parts
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
+@needs_kernels
+@pytest.mark.parametrize(
+    "actions",
+    [
+        spaces.Discrete(3),
+        spaces.Box(-1, 1, (2,), np.float32),
+        spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (3,), np.float32)]),
+    ],
+    ids=["discrete", "continuous", "both"],
+)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"adaptive_stddev": False},
+        {"encoder_mlp_layers": ()},
+        {"encoder_mlp_layers": (40, 6), "decoder_mlp_layers": (5,), "nonlinearity": "tanh"},
+    ],
+    ids=["one deviation", "heads alone", "several layers"],
+)
+@pytest.mark.parametrize("shares", [True, False], ids=["shared", "separate"])
+def test_a_small_network_learns_in_one_pass_what_it_would_part_by_part(make_network, actions, changes, shares):
+    network = make_network(
+        VECTOR_SPACE, action_space=actions, **{"use_rnn": False, "actor_critic_share_weights": shares, **changes}
+    )
+    observations = observe(VECTOR_SPACE, 9)
+    at_once = network.forward_at_once(observations)
+    assert at_once is not None
+    part_by_part = network.forward_tail(network.forward_head(network.normalize(observations)))
+    weigh = [torch.randn(each.shape) for each in part_by_part]
+    found = []
+    for outputs in (at_once, part_by_part):
+        total = sum((each * weight).sum() for each, weight in zip(outputs, weigh, strict=True))
+        found.append([*outputs, *torch.autograd.grad(total, list(network.parameters()))])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("space", "changes"),
+    [
+        (MASKED_SPACE, {"use_rnn": False}),
+        (IMAGE_SPACE, {"use_rnn": False}),
+        (VECTOR_SPACE, {}),
+        (VECTOR_SPACE, {"use_rnn": False, "encoder_mlp_layers": (1000,)}),
+    ],
+    ids=["masked", "image", "recurrent", "wide"],
+)
+def test_what_is_more_than_small_layers_does_not_learn_in_one_pass(make_network, space, changes):
+    assert make_network(space, **changes).forward_at_once(observe(space, 4)) is None
+
+
 def _with_output_size(module, size):
     module.output_size = size
     return module

@@ -155,16 +155,22 @@ FOR_EACH_PROCESSOR static void fused_mlp(
 
 /* ---- Training ---- */
 
-/* Consecutive layers in float32, with weights and gradients as PyTorch has them. */
+/* Consecutive layers in float32. */
 typedef struct {
-    int64_t weights; /* address of [num_outputs, num_inputs] */
-    int64_t bias;    /* address of [num_outputs]; 0: none */
-    int64_t num_inputs;
-    int64_t num_outputs; /* both no more than MOST_WIDTH */
+    int64_t num_inputs, num_outputs; /* no more than MOST_WIDTH */
     int64_t activation;
+    int64_t num_parts;
+} TrainedLayer;
+
+/* Some outputs of a layer, beside those of the part before; weights and gradients are as PyTorch has them. The parts of
+   all layers follow each other. */
+typedef struct {
+    int64_t num_outputs;
+    int64_t weights;    /* address of [num_outputs, num_inputs]; 0: the inputs do not matter */
+    int64_t bias;       /* address of [num_outputs]; 0: none */
     int64_t of_weights; /* address of their gradient, which is overwritten; 0: not wanted */
     int64_t of_bias;    /* the same */
-} TrainedLayer;
+} Part;
 
 /* Between layers all rows have room for whole blocks of outputs, and there are whole blocks of rows, filled up with
    zeros: what the products add up there is never seen. */
@@ -216,28 +222,32 @@ static float *make_room(Most most, Py_ssize_t num_rows) {
     return malloc((size_t)(2 * most.area + 2 * round_up(num_rows, ROWS) * most.width) * sizeof(float));
 }
 
+PART_OF_A_LOOP void clear(float *values, Py_ssize_t count) { memset(values, 0, (size_t)count * sizeof(float)); }
+
 /* What comes out of each layer lies behind what went into it; the last is the result. */
 FOR_EACH_PROCESSOR static void forward(
-    const float *RESTRICT rows, const TrainedLayer *RESTRICT layers, float *RESTRICT values, float *RESTRICT room,
-    Most most, Py_ssize_t num_rows, Py_ssize_t num_layers, int most_lanes
+    const float *RESTRICT rows, const TrainedLayer *RESTRICT layers, const Part *RESTRICT parts, float *RESTRICT values,
+    float *RESTRICT room, Most most, Py_ssize_t num_rows, Py_ssize_t num_layers, int most_lanes
 ) {
     AddUp *add_up = choose_add_up(most_lanes);
     Py_ssize_t most_rows = round_up(num_rows, ROWS);
     float *inputs = values, *outputs = lay_out(rows, num_rows, layers[0].num_inputs, values);
     for (Py_ssize_t at = 0; at < num_layers; at++) {
         TrainedLayer layer = layers[at];
-        const float *weights = (const float *)(intptr_t)layer.weights;
         Py_ssize_t input_step = round_up(layer.num_inputs, WIDTH), output_step = round_up(layer.num_outputs, WIDTH);
         float *transposed = room, *bias = room + most.area;
-        memset(bias, 0, (size_t)output_step * sizeof(float));
-        if (layer.bias)
-            memcpy(bias, (const float *)(intptr_t)layer.bias, (size_t)layer.num_outputs * sizeof(float));
-        for (Py_ssize_t i = 0; i < layer.num_inputs; i++) {
-            for (Py_ssize_t o = 0; o < layer.num_outputs; o++)
-                transposed[i * output_step + o] = weights[o * layer.num_inputs + i];
-            for (Py_ssize_t o = layer.num_outputs; o < output_step; o++)
-                transposed[i * output_step + o] = 0.0f;
+        clear(transposed, layer.num_inputs * output_step);
+        clear(bias, output_step);
+        for (Py_ssize_t begin = 0, number = 0; number < layer.num_parts; begin += parts[number].num_outputs, number++) {
+            Part part = parts[number];
+            const float *weights = (const float *)(intptr_t)part.weights;
+            if (part.bias)
+                memcpy(bias + begin, (const float *)(intptr_t)part.bias, (size_t)part.num_outputs * sizeof(float));
+            for (Py_ssize_t i = 0; weights != NULL && i < layer.num_inputs; i++)
+                for (Py_ssize_t o = 0; o < part.num_outputs; o++)
+                    transposed[i * output_step + begin + o] = weights[o * layer.num_inputs + i];
         }
+        parts += layer.num_parts;
         Product product = {
             inputs, input_step, 1, layer.num_inputs, transposed, output_step, bias, outputs, output_step,
         };
@@ -264,46 +274,56 @@ PART_OF_A_LOOP void go_back_through(
 }
 
 FOR_EACH_PROCESSOR static void backward(
-    const float *RESTRICT gradient, float *RESTRICT of_rows, const TrainedLayer *RESTRICT layers, float *values,
-    float *RESTRICT room, Most most, Py_ssize_t num_rows, Py_ssize_t num_layers, int most_lanes
+    const float *RESTRICT gradient, float *RESTRICT of_rows, const TrainedLayer *RESTRICT layers,
+    const Part *RESTRICT parts, float *values, float *RESTRICT room, Most most, Py_ssize_t num_rows,
+    Py_ssize_t num_layers, int most_lanes
 ) {
     AddUp *add_up = choose_add_up(most_lanes);
     Py_ssize_t most_rows = round_up(num_rows, ROWS);
     float *padded = room, *of_weights = padded + most.area;
     float *of_outputs = of_weights + most.area, *of_inputs = of_outputs + most_rows * most.width;
     float *outputs = values;
-    for (Py_ssize_t at = 0; at < num_layers; at++)
+    for (Py_ssize_t at = 0; at < num_layers; at++) {
         outputs += most_rows * round_up(layers[at].num_inputs, WIDTH);
+        parts += layers[at].num_parts;
+    }
     lay_out(gradient, num_rows, layers[num_layers - 1].num_outputs, of_outputs);
     for (Py_ssize_t at = num_layers - 1; at >= 0; at--) {
         TrainedLayer layer = layers[at];
         Py_ssize_t input_step = round_up(layer.num_inputs, WIDTH), output_step = round_up(layer.num_outputs, WIDTH);
         float *inputs = outputs - most_rows * input_step;
         go_back_through((int)layer.activation, outputs, of_outputs, num_rows * output_step);
-        if (layer.of_bias) {
-            float *of_bias = (float *)(intptr_t)layer.of_bias;
-            memset(of_bias, 0, (size_t)layer.num_outputs * sizeof(float));
-            for (Py_ssize_t row = 0; row < num_rows; row++)
-                for (Py_ssize_t o = 0; o < layer.num_outputs; o++)
-                    of_bias[o] += of_outputs[row * output_step + o];
-        }
-        if (layer.of_weights) {
-            Product product = {
-                of_outputs, 1, output_step, num_rows, inputs, input_step, NO_BIAS, of_weights, input_step,
-            };
-            multiply(add_up, product, round_up(layer.num_outputs, ROWS), input_step);
-            for (Py_ssize_t o = 0; o < layer.num_outputs; o++)
-                memcpy(
-                    (float *)(intptr_t)layer.of_weights + o * layer.num_inputs, of_weights + o * input_step,
-                    (size_t)layer.num_inputs * sizeof(float)
-                );
+        Product product = {
+            of_outputs, 1, output_step, num_rows, inputs, input_step, NO_BIAS, of_weights, input_step,
+        };
+        multiply(add_up, product, round_up(layer.num_outputs, ROWS), input_step);
+        clear(padded, round_up(layer.num_outputs, ROWS) * input_step);
+        parts -= layer.num_parts;
+        for (Py_ssize_t begin = 0, number = 0; number < layer.num_parts; begin += parts[number].num_outputs, number++) {
+            Part part = parts[number];
+            if (part.of_bias) {
+                float *of_bias = (float *)(intptr_t)part.of_bias;
+                clear(of_bias, part.num_outputs);
+                for (Py_ssize_t row = 0; row < num_rows; row++)
+                    for (Py_ssize_t o = 0; o < part.num_outputs; o++)
+                        of_bias[o] += of_outputs[row * output_step + begin + o];
+            }
+            for (Py_ssize_t o = 0; o < part.num_outputs && part.weights; o++) {
+                const float *of_output = (const float *)(intptr_t)part.weights + o * layer.num_inputs;
+                size_t size = (size_t)layer.num_inputs * sizeof(float);
+                memcpy(padded + (begin + o) * input_step, of_output, size);
+                if (part.of_weights)
+                    memcpy(
+                        (float *)(intptr_t)part.of_weights + o * layer.num_inputs,
+                        of_weights + (begin + o) * input_step, size
+                    );
+            }
         }
         if (at > 0 || of_rows != NULL) {
-            lay_out((const float *)(intptr_t)layer.weights, layer.num_outputs, layer.num_inputs, padded);
-            Product product = {
+            Product back = {
                 of_outputs, output_step, 1, layer.num_outputs, padded, input_step, NO_BIAS, of_inputs, input_step,
             };
-            multiply(add_up, product, most_rows, input_step);
+            multiply(add_up, back, most_rows, input_step);
         }
         float *swapped = of_outputs;
         of_outputs = of_inputs;
@@ -334,26 +354,29 @@ static PyObject *call_fused_mlp(PyObject *module, PyObject *arguments) {
 }
 
 static PyObject *call_forward(PyObject *module, PyObject *arguments) {
-    Py_ssize_t rows, layers, values, num_rows, num_layers;
+    Py_ssize_t rows, layers, parts, values, num_rows, num_layers;
     int most_lanes;
-    if (!PyArg_ParseTuple(arguments, "nnnnni", &rows, &layers, &values, &num_rows, &num_layers, &most_lanes))
+    if (!PyArg_ParseTuple(arguments, "nnnnnni", &rows, &layers, &parts, &values, &num_rows, &num_layers, &most_lanes))
         return NULL;
     Most most = find_most((TrainedLayer *)layers, num_layers);
     float *room = make_room(most, num_rows);
     if (room == NULL)
         return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS;
-    forward((float *)rows, (TrainedLayer *)layers, (float *)values, room, most, num_rows, num_layers, most_lanes);
+    forward(
+        (float *)rows, (TrainedLayer *)layers, (Part *)parts, (float *)values, room, most, num_rows, num_layers,
+        most_lanes
+    );
     Py_END_ALLOW_THREADS;
     free(room);
     Py_RETURN_NONE;
 }
 
 static PyObject *call_backward(PyObject *module, PyObject *arguments) {
-    Py_ssize_t gradient, of_rows, layers, values, num_rows, num_layers;
+    Py_ssize_t gradient, of_rows, layers, parts, values, num_rows, num_layers;
     int most_lanes;
     if (!PyArg_ParseTuple(
-            arguments, "nnnnnni", &gradient, &of_rows, &layers, &values, &num_rows, &num_layers, &most_lanes
+            arguments, "nnnnnnni", &gradient, &of_rows, &layers, &parts, &values, &num_rows, &num_layers, &most_lanes
         ))
         return NULL;
     Most most = find_most((TrainedLayer *)layers, num_layers);
@@ -362,8 +385,8 @@ static PyObject *call_backward(PyObject *module, PyObject *arguments) {
         return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS;
     backward(
-        (float *)gradient, (float *)of_rows, (TrainedLayer *)layers, (float *)values, room, most, num_rows, num_layers,
-        most_lanes
+        (float *)gradient, (float *)of_rows, (TrainedLayer *)layers, (Part *)parts, (float *)values, room, most,
+        num_rows, num_layers, most_lanes
     );
     Py_END_ALLOW_THREADS;
     free(room);
@@ -376,12 +399,13 @@ static PyMethodDef METHODS[] = {
      "addresses of weights [outputs / WIDTH, inputs, WIDTH] and bias, num_inputs, num_outputs, activation, "
      "is_bfloat16; vectors of no more than so many floats are used."},
     {"forward", call_forward, METH_VARARGS,
-     "forward(rows, layers, values, num_rows, num_layers, most_lanes): of each layer seven int64, the addresses of "
-     "weights [outputs, inputs] and bias, num_inputs, num_outputs, activation, the addresses of gradients. Values are "
-     "those of rows and of each layer, one behind the other, each in whole blocks of ROWS rows and WIDTH columns."},
+     "forward(rows, layers, parts, values, num_rows, num_layers, most_lanes): of each layer four int64, num_inputs, "
+     "num_outputs, activation, num_parts; of each part five, num_outputs, the addresses of weights [outputs, inputs] "
+     "and bias, and those of their gradients. Values are those of rows and of each layer, one behind the other, each "
+     "in whole blocks of ROWS rows and WIDTH columns."},
     {"backward", call_backward, METH_VARARGS,
-     "backward(gradient, of_rows, layers, values, num_rows, num_layers, most_lanes): gradient of what the last layer "
-     "returned; that of rows is written to of_rows, unless it is 0."},
+     "backward(gradient, of_rows, layers, parts, values, num_rows, num_layers, most_lanes): gradient of what the last "
+     "layer returned; that of rows is written to of_rows, unless it is 0."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,9 +6,10 @@ take longer to begin with each than it takes to compute them. ``docs/performance
 
 from __future__ import annotations
 
-import itertools
+import math
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from sample_profiler.model.kernels.kernels import Activation, is_traced
 
-__all__ = ["Layers", "make_fused_mlp", "pass_and_learn"]
+__all__ = ["Layers", "Part", "Stack", "TrainedLayer", "as_trained", "make_fused_mlp", "pass_and_learn"]
 
 try:
     from sample_profiler.model.kernels import _perceptrons
@@ -27,6 +28,12 @@ except ImportError:  # there was no compiler
 
 Layers: TypeAlias = Sequence[tuple[Tensor, Tensor | None, Activation]]
 """Consecutive linear layers: weights ``[O, I]``, bias ``[O]``, and the activation behind them."""
+
+Part: TypeAlias = tuple[Tensor | None, Tensor | None]
+"""Some outputs of a layer: weights ``[O, I]``, without which they are the same for all rows, and bias ``[O]``."""
+
+TrainedLayer: TypeAlias = tuple[Sequence[Part], Activation]
+"""A layer, of parts whose outputs lie side by side, and the activation behind all of them."""
 
 _NUMBERS = (torch.float32, torch.bfloat16)
 
@@ -45,6 +52,9 @@ _MOST_LANES = 16
 
 _MOST_WORK_OF_TRAINING = 1 << 24
 """Multiplications of a pass forwards up to which our loops are as quick as the libraries' in training."""
+
+_SIZE_OF_LAYER, _SIZE_OF_PART = 4, 5
+"""Numbers by which our loops know them."""
 
 _CPU = torch.device("cpu")
 """Device of every tensor that a loop writes into, whatever default the user has set."""
@@ -118,32 +128,67 @@ def _in_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     return columns.view(num_inputs, num_blocks, WIDTH).transpose(0, 1).contiguous(), our_bias
 
 
-def pass_and_learn(rows: Tensor, layers: Layers) -> Tensor | None:
+def pass_and_learn(rows: Tensor, stacks: Sequence[Stack]) -> list[Tensor] | None:
     """Go through consecutive linear layers in one pass that gradients go back through; None where ours does not apply.
 
     Args:
         rows: ``[N, I]``.
-        layers: At least one, each with as many inputs as the one before has outputs.
+        stacks: Each goes through the same rows.
 
     Returns:
-        The outputs ``[N, O]`` of the last layer.
+        The outputs of each stack's last layer, ``[N, O]`` for each of its widths, one stack's behind the other's.
     """
     if _perceptrons is None or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or is_traced():
         return None
     if rows.ndim != 2 or not _is_trained_here(rows):
         return None
-    work, width = 0, rows.shape[1]
-    for weight, bias, _ in layers:
-        if not _is_trained_here(weight) or (bias is not None and not _is_trained_here(bias)):
-            return None
-        if weight.shape[1] != width or max(weight.shape) > MOST_WIDTH or not weight.is_contiguous():
-            return None
-        work, width = work + weight.numel(), len(weight)
+    work = sum(stack.find_work(rows.shape[1]) for stack in stacks)
     if not 0 < len(rows) * work <= _MOST_WORK_OF_TRAINING:
         return None
-    flat = [tensor for weight, bias, _ in layers for tensor in (weight, bias)]
-    outputs: Tensor = _Pass.apply(rows, [activation for _, _, activation in layers], *flat)  # type: ignore[no-untyped-call]
-    return outputs
+    tensors = [tensor for stack in stacks for parts, _ in stack.layers for part in parts for tensor in part]
+    outputs: tuple[Tensor, ...] = _Pass.apply(rows, stacks, *tensors)  # type: ignore[no-untyped-call]
+    return list(outputs)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Consecutive linear layers to learn through.
+
+    Attributes:
+        layers: At least one, each with as many inputs as the one before has outputs.
+        widths: Pieces into which the outputs of the last layer are cut.
+    """
+
+    layers: Sequence[TrainedLayer]
+    widths: Sequence[int]
+
+    def find_work(self, width: int) -> float:
+        """Return the number of multiplications for one row of a width; infinite where it cannot go through here."""
+        work = 0
+        for parts, _ in self.layers:
+            num_outputs = 0
+            for weight, bias in parts:
+                for tensor in (weight, bias):
+                    if tensor is not None and not (_is_trained_here(tensor) and tensor.is_contiguous()):
+                        return math.inf
+                if weight is not None and weight.shape[1] != width:
+                    return math.inf
+                num_outputs += _num_outputs(weight, bias)
+            if max(width, num_outputs) > MOST_WIDTH:
+                return math.inf
+            work, width = work + width * num_outputs, num_outputs
+        return work
+
+
+def as_trained(layers: Layers) -> list[TrainedLayer]:
+    """Return layers of one part each."""
+    return [([(weight, bias)], activation) for weight, bias, activation in layers]
+
+
+def _num_outputs(weight: Tensor | None, bias: Tensor | None) -> int:
+    tensor = bias if weight is None else weight
+    assert tensor is not None
+    return tensor.shape[0]
 
 
 def _is_trained_here(values: Tensor) -> bool:
@@ -154,42 +199,53 @@ class _Pass(torch.autograd.Function):
     """Keeps what comes out of each layer, by which activations tell their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, activations: list[Activation], *flat: Tensor | None) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, stacks: Sequence[Stack], *tensors: Tensor | None) -> tuple[Tensor, ...]:
         rows = rows.contiguous()
-        weights, biases = flat[::2], flat[1::2]
-        sizes = [rows.shape[1], *(len(weight) for weight in weights if weight is not None)]
-        blocks = [-(-size // WIDTH) * WIDTH for size in sizes]
-        num_rows = -(-len(rows) // ROWS) * ROWS
-        values = torch.empty(num_rows * sum(blocks), dtype=torch.float32, device=_CPU)
-        ctx.layers = [
-            (_address(weight), _address(bias), *inner, int(activation))
-            for weight, bias, inner, activation in zip(
-                weights, biases, itertools.pairwise(sizes), activations, strict=True
-            )
-        ]
-        described = array("q", [number for layer in ctx.layers for number in (*layer, 0, 0)])
-        addresses = rows.data_ptr(), described.buffer_info()[0], values.data_ptr()
-        _perceptrons.forward(*addresses, len(rows), len(ctx.layers), _MOST_LANES)
-        ctx.values, ctx.shape = values, rows.shape
+        num_rows, num_inputs = rows.shape
+        most_rows = -(-num_rows // ROWS) * ROWS
+        ctx.rows_shape, ctx.stacks, outputs = rows.shape, [], []
+        addresses = iter(map(_address, tensors))
+        for stack in stacks:
+            layers, parts, step = array("q"), array("q"), -(-num_inputs // WIDTH) * WIDTH
+            size, width = step, num_inputs
+            for of_layer, activation in stack.layers:
+                sizes = [_num_outputs(*part) for part in of_layer]
+                for num_outputs in sizes:
+                    parts.extend((num_outputs, next(addresses), next(addresses), 0, 0))
+                layers.extend((width, sum(sizes), activation, len(sizes)))
+                width = sum(sizes)
+                step = -(-width // WIDTH) * WIDTH
+                size += step
+            values = torch.empty(most_rows * size, dtype=torch.float32, device=_CPU)
+            described = layers.buffer_info()[0], parts.buffer_info()[0], values.data_ptr()
+            _perceptrons.forward(rows.data_ptr(), *described, num_rows, len(stack.layers), _MOST_LANES)
+            ctx.stacks.append((stack.widths, layers, parts, values))
+            last = values[most_rows * (size - step) :].view(most_rows, step)[:num_rows, :width]
+            outputs += [piece.contiguous() for piece in torch.split(last, list(stack.widths), dim=1)]
         # Kept so that nobody else gets their memory, and an error where they have changed since.
-        ctx.save_for_backward(*flat)
-        last = values[-num_rows * blocks[-1] :].view(num_rows, blocks[-1])
-        return last[: len(rows), : sizes[-1]].contiguous()
+        ctx.save_for_backward(*tensors)
+        return tuple(outputs)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        gradient = gradients[0].contiguous()
-        of_rows = torch.empty(ctx.shape, dtype=torch.float32, device=_CPU) if ctx.needs_input_grad[0] else None
-        of_flat = [
+        wants_rows = ctx.needs_input_grad[0]
+        of_rows: Tensor | None = None
+        of_tensors = [
             torch.empty_like(tensor) if is_needed else None
             for tensor, is_needed in zip(ctx.saved_tensors, ctx.needs_input_grad[2:], strict=True)
         ]
-        wanted = zip(ctx.layers, of_flat[::2], of_flat[1::2], strict=True)
-        described = array("q", [number for layer, *of_layer in wanted for number in (*layer, *map(_address, of_layer))])
-        addresses = gradient.data_ptr(), _address(of_rows), described.buffer_info()[0], ctx.values.data_ptr()
-        _perceptrons.backward(*addresses, ctx.shape[0], len(ctx.layers), _MOST_LANES)
-        return of_rows, None, *of_flat
+        addresses, pieces = iter(map(_address, of_tensors)), iter(gradients)
+        for widths, layers, parts, values in ctx.stacks:
+            for part in range(0, len(parts), _SIZE_OF_PART):
+                parts[part + 3], parts[part + 4] = next(addresses), next(addresses)
+            gradient = torch.cat([next(pieces) for _ in widths], dim=1)
+            through = torch.empty(ctx.rows_shape, dtype=torch.float32, device=_CPU) if wants_rows else None
+            described = layers.buffer_info()[0], parts.buffer_info()[0], values.data_ptr()
+            sizes = ctx.rows_shape[0], len(layers) // _SIZE_OF_LAYER
+            _perceptrons.backward(gradient.data_ptr(), _address(through), *described, *sizes, _MOST_LANES)
+            of_rows = through if of_rows is None or through is None else of_rows.add_(through)
+        return of_rows, None, *of_tensors
 
 
 def _address(tensor: Tensor | None) -> int:

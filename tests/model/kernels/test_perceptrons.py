@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from sample_profiler.model.kernels import perceptrons
 from sample_profiler.model.kernels.kernels import Activation
-from sample_profiler.model.kernels.perceptrons import Layers, make_fused_mlp, pass_and_learn
+from sample_profiler.model.kernels.perceptrons import Layers, Stack, as_trained, make_fused_mlp, pass_and_learn
 from tests.model.kernels.exact import EXACT
 
 
@@ -123,12 +123,17 @@ def test_layers_in_one_pass_are_of_the_weights_that_they_were_made_from() -> Non
         assert outputs.eq(0.0).all()
 
 
+def as_stack(layers: Layers) -> Stack:
+    return Stack(as_trained(layers), [len(layers[-1][0])])
+
+
 def _learn(rows: torch.Tensor, layers: Layers, weigh: torch.Tensor) -> list[torch.Tensor | None]:
     """Return outputs of layers in one pass, and the gradients of rows and of each parameter; in double: torch's."""
     leaves = [rows, *(tensor for weight, bias, _ in layers for tensor in (weight, bias) if tensor is not None)]
     if rows.dtype == torch.float32:
-        outputs = pass_and_learn(rows, layers)
-        assert outputs is not None
+        passed = pass_and_learn(rows, [as_stack(layers)])
+        assert passed is not None
+        (outputs,) = passed
     else:
         outputs = rows
         for weight, bias, activation in layers:
@@ -159,7 +164,7 @@ def test_gradients_of_one_pass_equal_torchs_one_by_one(
         rows = torch.randn(num_rows, widths[0], requires_grad=True)
         weigh = torch.randn(num_rows, widths[-1])
         if perceptrons._perceptrons is None:
-            assert pass_and_learn(rows, layers) is None
+            assert pass_and_learn(rows, [as_stack(layers)]) is None
             continue
         exact = _learn(rows.detach().double().requires_grad_(), _doubled(layers), weigh)
         for ours, theirs in zip(_learn(rows, layers, weigh), exact, strict=True):
@@ -191,8 +196,9 @@ def test_a_pass_that_is_learned_from_keeps_nan_and_notices_weights_that_have_cha
     rows[2, 1] = math.nan
 
     if perceptrons._perceptrons is not None:
-        outputs = pass_and_learn(rows, layers)
-        assert outputs is not None
+        passed = pass_and_learn(rows, [as_stack(layers)])
+        assert passed is not None
+        (outputs,) = passed
         assert outputs.isnan().all(dim=1).tolist() == [row == 2 for row in range(6)]
         with torch.no_grad():
             weight.add_(1.0)
@@ -204,15 +210,15 @@ def test_what_is_large_or_of_another_kind_or_needs_no_gradient_is_left_to_torch(
     layer = (torch.randn(5, 3, requires_grad=True), torch.zeros(5), Activation.TANH)
     rows = torch.randn(2, 3)
 
-    assert (pass_and_learn(rows, [layer]) is None) == (perceptrons._perceptrons is None)
+    assert (pass_and_learn(rows, [as_stack([layer])]) is None) == (perceptrons._perceptrons is None)
     with torch.no_grad():
-        assert pass_and_learn(rows, [layer]) is None
+        assert pass_and_learn(rows, [as_stack([layer])]) is None
     with torch.autocast("cpu", torch.bfloat16):
-        assert pass_and_learn(rows, [layer]) is None
+        assert pass_and_learn(rows, [as_stack([layer])]) is None
     for other in (rows.double(), rows[:, None], torch.randn(0, 3), rows.to("meta"), torch.randn(2_000_000, 3)):
-        assert pass_and_learn(other, [layer]) is None
+        assert pass_and_learn(other, [as_stack([layer])]) is None
     for weight in (torch.randn(513, 3), torch.randn(5, 3).double(), torch.randn(3, 5).t()):
-        assert pass_and_learn(rows, [(weight, None, Activation.TANH)]) is None
+        assert pass_and_learn(rows, [as_stack([(weight, None, Activation.TANH)])]) is None
 
 
 def test_default_type_and_device_of_the_user_change_nothing() -> None:
@@ -221,8 +227,8 @@ def test_default_type_and_device_of_the_user_change_nothing() -> None:
 
     def compute() -> list[torch.Tensor | None]:
         in_one_pass = make_fused_mlp(layers)
-        learned = pass_and_learn(rows, layers)
-        return [in_one_pass and in_one_pass(rows), learned, *(() if learned is None else _gradient(learned, tall))]
+        learned = pass_and_learn(rows, [as_stack(layers)])
+        return [in_one_pass and in_one_pass(rows), *(learned or ()), *(_gradient(learned[0], tall) if learned else ())]
 
     expected = compute()
     torch.set_default_dtype(torch.float64)
@@ -240,3 +246,42 @@ def test_default_type_and_device_of_the_user_change_nothing() -> None:
 
 def _gradient(outputs: torch.Tensor, of: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.autograd.grad(outputs, of, torch.ones(outputs.shape, dtype=torch.float32, device="cpu"))
+
+
+@pytest.mark.parametrize("wants_rows", [False, True])
+def test_stacks_go_through_the_same_rows_and_parts_of_a_layer_lie_side_by_side(wants_rows: bool) -> None:
+    def leaf(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, requires_grad=True)
+
+    rows = torch.randn(9, 5, requires_grad=wants_rows)
+    hidden, bias, mean, mean_bias, stddev, value, other = (
+        *(leaf(7, 5), leaf(7), leaf(2, 7), leaf(2), leaf(2), leaf(1, 7), leaf(3, 5)),
+    )
+    first = Stack(
+        [([(hidden, bias)], Activation.TANH), ([(mean, mean_bias), (None, stddev), (value, None)], Activation.NONE)],
+        [4, 1],
+    )
+    passed = pass_and_learn(rows, [first, Stack([([(other, None)], Activation.ELU)], [1, 2])])
+    if passed is None:
+        assert perceptrons._perceptrons is None
+        return
+    inner = torch.tanh(F.linear(rows, hidden, bias))
+    parameters = torch.cat([F.linear(inner, mean, mean_bias), stddev.expand(9, 2)], dim=1)
+    exact = [parameters, F.linear(inner, value), *F.elu(F.linear(rows, other)).split([1, 2], dim=1)]
+    leaves = [hidden, bias, mean, mean_bias, stddev, value, other, *([rows] if wants_rows else [])]
+    weigh = [torch.randn(each.shape) for each in exact]
+    gradients = [
+        torch.autograd.grad(sum((o * w).sum() for o, w in zip(outputs, weigh, strict=True)), leaves)  # type: ignore[arg-type]
+        for outputs in (passed, exact)
+    ]
+    for ours, theirs in zip([*passed, *gradients[0]], [*exact, *gradients[1]], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_outputs_of_which_nobody_learns_have_no_gradient() -> None:
+    weight = torch.randn(3, 2, requires_grad=True)
+    passed = pass_and_learn(torch.ones(4, 2), [Stack([([(weight, None)], Activation.NONE)], [1, 2])])
+    if passed is not None:
+        passed[1].sum().backward()
+        assert weight.grad is not None
+        assert weight.grad.tolist() == [[0.0, 0.0], [4.0, 4.0], [4.0, 4.0]]
