@@ -19,7 +19,7 @@ from sample_profiler.model.distributions import ActionDistribution
 from sample_profiler.model.encoders import ObservationEncoder, to_rows
 from sample_profiler.model.kernels.kernels import Activation, is_traced
 from sample_profiler.model.kernels.linear import Linear
-from sample_profiler.model.kernels.perceptrons import Part, Stack, as_trained, make_fused_mlp, pass_and_learn
+from sample_profiler.model.kernels.perceptrons import Part, Stack, as_trained, fits, make_fused_mlp, pass_and_learn
 from sample_profiler.model.layers import Mlp, initialize_weights
 from sample_profiler.model.own_actor_critic import OwnActorCritic, made, some_observations
 from sample_profiler.model.policy_network import PolicyNetwork, join, num_parameters, split
@@ -71,7 +71,7 @@ class _Trunk(nn.Module):
         if not isinstance(self.encoder, ObservationEncoder) or not isinstance(self.core, IdentityCore):
             return None
         of_encoder = self.encoder.linear_layers()
-        if of_encoder is None or not isinstance(self.decoder, Mlp):
+        if of_encoder is None or not isinstance(self.decoder, Mlp) or not self.decoder.is_as_made:
             return None
         return [*of_encoder, *self.decoder.linear_layers]
 
@@ -226,8 +226,11 @@ class ActorCritic(PolicyNetwork):
             Stack([*as_trained(layers or ()), (head, Activation.NONE)], widths)
             for layers, (head, widths) in zip(trunks, heads, strict=True)
         ]
-        (observation,) = self.normalize(observations).values()
-        passed = pass_and_learn(to_rows(observation), stacks)
+        (observation,) = observations.values()
+        if not fits(to_rows(observation).shape, stacks):
+            return None
+        (normalized,) = self.normalize(observations).values()
+        passed = pass_and_learn(to_rows(normalized), stacks)
         return None if passed is None else (passed[0], passed[1].squeeze(-1))
 
     @profile_range("ActorCritic.forward_head")

@@ -57,7 +57,7 @@ class ObservationEncoder(nn.Module):
     def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]] | None:
         """Return weights, bias and activation of each layer, if one vector is all that is encoded."""
         encoder = self.encoders[0]
-        if len(self.encoders) > 1 or type(encoder) is not VectorEncoder:
+        if len(self.encoders) > 1 or type(encoder) is not VectorEncoder or not encoder.layers.is_as_made:
             return None
         return encoder.layers.linear_layers
 

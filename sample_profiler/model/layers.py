@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from sample_profiler.config import ModelOptions
-from sample_profiler.model.kernels.kernels import Activation, Elu, has_kernels_for
+from sample_profiler.model.kernels.kernels import Activation, Elu, has_kernels_for, is_traced
 from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.model.kernels.perceptrons import Stack, as_trained, pass_and_learn
 
@@ -34,6 +35,7 @@ class Mlp(nn.Sequential):
         self._activation = _ACTIVATIONS[nonlinearity]
         # A tuple beside the modules: going through them costs inference as much as a small layer.
         self._linear = tuple(module for module in modules if isinstance(module, Linear))
+        self._made = tuple(modules)
 
     def __getitem__(self, index: int | slice) -> nn.Module:
         """Return a layer or an activation, or several of them as a plain sequence."""
@@ -41,6 +43,15 @@ class Mlp(nn.Sequential):
             return nn.Sequential(*list(self)[index])
         module: nn.Module = super().__getitem__(index)
         return module
+
+    @property
+    def is_as_made(self) -> bool:
+        """Whether nobody has replaced a layer since, or hooked into one: passes of ours go through none of them."""
+        modules = tuple(self._modules.values())
+        return modules == self._made and not any(
+            module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+            for module in self._made
+        )
 
     @property
     def linear_layers(self) -> list[tuple[Tensor, Tensor, Activation]]:
@@ -55,9 +66,10 @@ class Mlp(nn.Sequential):
         for layer in self._linear:
             is_prepared = is_prepared and layer.is_prepared_for(rows)
         if not is_prepared:
-            stack = Stack(as_trained(self.linear_layers), [self._linear[-1].out_features])
-            if (learned := pass_and_learn(rows, [stack])) is not None:
-                return learned[0]
+            if torch.is_grad_enabled() and not is_traced() and self.is_as_made:
+                stack = Stack(as_trained(self.linear_layers), [self._linear[-1].out_features])
+                if (learned := pass_and_learn(rows, [stack])) is not None:
+                    return learned[0]
             outputs: Tensor = super().forward(rows)  # type: ignore[no-untyped-call]
             return outputs
         for layer in self._linear:

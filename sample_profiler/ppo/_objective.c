@@ -10,9 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The numbers by which objective.py names them. */
-enum { CATEGORICAL, DIAGONAL_GAUSSIAN };
-
 typedef struct {
     float lowest_log_ratio, highest_log_ratio; /* ratios beyond are noise */
     float lowest_ratio, highest_ratio;         /* to which the objective clips them */
@@ -72,7 +69,7 @@ static Step diagonal_gaussian(
 
 /* Return what is to be minimized, and write its gradient. NaN stays NaN everywhere: somebody has to notice it. */
 static double objective(
-    int kind, const float *parameters, const float *values, const void *actions, const float *old_log_probabilities,
+    int is_continuous, const float *parameters, const float *values, const void *actions, const float *old_log_probabilities,
     const float *old_values, const float *advantages, const float *returns, const float *valid, float *of_parameters,
     float *of_values, float *of_entropy, Py_ssize_t num_rows, Py_ssize_t num_parameters, const Options *options
 ) {
@@ -84,14 +81,14 @@ static double objective(
             continue;
         }
         Step step;
-        if (kind == CATEGORICAL)
-            step = categorical(
-                parameters, ((const int64_t *)actions)[row], of_parameters, of_entropy, num_parameters
-            );
-        else
+        if (is_continuous)
             step = diagonal_gaussian(
                 parameters, (const float *)actions + row * (num_parameters / 2), of_parameters, of_entropy,
                 num_parameters / 2, options
+            );
+        else
+            step = categorical(
+                parameters, ((const int64_t *)actions)[row], of_parameters, of_entropy, num_parameters
             );
         float log_ratio = step.log_probability - old_log_probabilities[row], advantage = advantages[row];
         int is_noise = log_ratio < options->lowest_log_ratio || log_ratio > options->highest_log_ratio;
@@ -105,7 +102,7 @@ static double objective(
         float of_ratio = is_clipped || is_noise ? 0.0f * advantage : -advantage;
         float of_log_probability = of_ratio * ratio;
         for (Py_ssize_t i = 0; i < num_parameters; i++)
-            of_parameters[i] *= of_log_probability;
+            of_parameters[i] = of_log_probability == 0.0f ? 0.0f : of_parameters[i] * of_log_probability;
         for (Py_ssize_t i = 0; i < num_parameters && options->entropy_coefficient != 0.0f; i++)
             of_parameters[i] -= options->entropy_coefficient * of_entropy[i];
 
@@ -113,9 +110,11 @@ static double objective(
         float limited = change > options->most_change_of_value ? options->most_change_of_value : change;
         limited = limited < -options->most_change_of_value ? -options->most_change_of_value : limited;
         float error = values[row] - returns[row], error_if_limited = old_values[row] + limited - returns[row];
-        int is_limited = limited != change && !(error * error >= error_if_limited * error_if_limited);
-        float square = is_limited ? error_if_limited * error_if_limited : error * error;
-        float of_square = is_limited ? 0.0f * error_if_limited : 2.0f * error;
+        float square = error * error, square_if_limited = error_if_limited * error_if_limited;
+        int is_limited = limited != change && !(square >= square_if_limited);
+        int is_even = limited != change && square == square_if_limited; /* half of either gradient, as in PyTorch */
+        float of_square = is_limited ? 0.0f * error_if_limited : (is_even ? 1.0f : 2.0f) * error;
+        square = is_limited ? square_if_limited : square;
         of_values[row] = options->value_coefficient * of_square;
 
         total += options->value_coefficient * (double)square - (double)(is_clipped ? gained_if_clipped : gained);
@@ -126,12 +125,12 @@ static double objective(
 }
 
 static PyObject *call_objective(PyObject *module, PyObject *arguments) {
-    int kind;
+    int is_continuous;
     Py_ssize_t parameters, values, actions, old_log_probabilities, old_values, advantages, returns, valid;
     Py_ssize_t of_parameters, of_values, of_entropy, num_rows, num_parameters;
     Options options;
     if (!PyArg_ParseTuple(
-            arguments, "i(nnnnnnnn)(nnn)nn(fffffffff)", &kind, &parameters, &values, &actions, &old_log_probabilities,
+            arguments, "p(nnnnnnnn)(nnn)nn(fffffffff)", &is_continuous, &parameters, &values, &actions, &old_log_probabilities,
             &old_values, &advantages, &returns, &valid, &of_parameters, &of_values, &of_entropy, &num_rows,
             &num_parameters, &options.lowest_log_ratio, &options.highest_log_ratio, &options.lowest_ratio,
             &options.highest_ratio, &options.most_change_of_value, &options.value_coefficient,
@@ -141,7 +140,7 @@ static PyObject *call_objective(PyObject *module, PyObject *arguments) {
     double total;
     Py_BEGIN_ALLOW_THREADS;
     total = objective(
-        kind, (float *)parameters, (float *)values, (void *)actions, (float *)old_log_probabilities,
+        is_continuous, (float *)parameters, (float *)values, (void *)actions, (float *)old_log_probabilities,
         (float *)old_values, (float *)advantages, (float *)returns, (float *)valid, (float *)of_parameters,
         (float *)of_values, (float *)of_entropy, num_rows, num_parameters, &options
     );
@@ -151,7 +150,7 @@ static PyObject *call_objective(PyObject *module, PyObject *arguments) {
 
 static PyMethodDef METHODS[] = {
     {"objective", call_objective, METH_VARARGS,
-     "objective(kind, (parameters, values, actions, old_log_probabilities, old_values, advantages, returns, valid), "
+     "objective(is_continuous, (parameters, values, actions, old_log_probabilities, old_values, advantages, returns, valid), "
      "(of_parameters, of_values, of_entropy), num_rows, num_parameters, options): what is to be minimized; of_entropy "
      "is room for one row of parameters."},
     {NULL, NULL, 0, NULL},

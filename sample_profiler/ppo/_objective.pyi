@@ -1,5 +1,5 @@
 def objective(
-    kind: int,
+    is_continuous: bool,
     arrays: tuple[int, ...],
     gradients: tuple[int, int, int],
     num_rows: int,

@@ -29,9 +29,6 @@ except ImportError:  # there was no compiler
 
 __all__ = ["Objective", "Sums"]
 
-_KINDS: dict[type[object], int] = {Categorical: 0, DiagonalGaussian: 1}
-"""Distributions that our loop knows, and its numbers for them."""
-
 _MOST_STEPS = 1 << 14
 """Of more the loop, which has one thread, is no quicker."""
 
@@ -84,8 +81,7 @@ class Objective:
         """
         total = None
         if self._options.kl_loss_coeff <= 0:
-            with self._timing.add_time("losses"):
-                total = _add_up_here(distribution, values, steps, targets, self._options)
+            total = self._add_up_at_once(distribution, values, steps, targets)
         if total is not None and sums is None:
             return total
         # A step is the same, bit for bit, whether somebody asks for its statistics or not.
@@ -125,26 +121,33 @@ class Objective:
                 sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
         return total
 
-
-def _add_up_here(
-    distribution: ActionDistribution, values: Tensor, steps: RecordedSteps, targets: Targets, options: LossOptions
-) -> Tensor | None:
-    """Return the sum of the losses, without that of the KL divergence, by our loop; None where it does not apply."""
-    kind = _KINDS.get(type(distribution))
-    explores = options.exploration_loss_coeff > 0
-    if _objective is None or kind is None or (explores and options.exploration_loss != "entropy"):
-        return None
-    assert isinstance(distribution, Categorical | DiagonalGaussian)
-    numbers = [distribution.parameters, values, steps.log_probabilities, steps.values]
-    numbers += [targets.advantages, targets.returns, targets.valid]
-    actions = steps.actions if kind else steps.actions.long()
-    if any(not tensor.is_cpu or tensor.dtype != torch.float32 for tensor in numbers + [actions][: bool(kind)]):
-        return None
-    if not 0 < len(values) <= _MOST_STEPS or not actions.is_cpu:
-        return None
-    parameters, values, *recorded = numbers
-    total: Tensor = _Minimized.apply(parameters, values, kind, actions, recorded, options)  # type: ignore[no-untyped-call]
-    return total
+    def _add_up_at_once(
+        self, distribution: ActionDistribution, values: Tensor, steps: RecordedSteps, targets: Targets
+    ) -> Tensor | None:
+        """Return the sum of the losses, without that of the KL divergence; None where our loop does not apply."""
+        options = self._options
+        explores = options.exploration_loss_coeff > 0
+        if _objective is None or (explores and options.exploration_loss != "entropy"):
+            return None
+        if type(distribution) not in (Categorical, DiagonalGaussian):  # one derived from them may do something else
+            return None
+        assert isinstance(distribution, Categorical | DiagonalGaussian)
+        is_continuous, parameters = isinstance(distribution, DiagonalGaussian), distribution.parameters
+        actions = steps.actions if is_continuous else steps.actions.long()
+        recorded = [steps.log_probabilities, steps.values, targets.advantages, targets.returns, targets.valid]
+        num_steps, num_parameters = parameters.shape
+        width = num_parameters // 2 if is_continuous else 1
+        numbers = [parameters, values, *recorded, *([actions] if is_continuous else [])]
+        if any(not tensor.is_cpu or tensor.dtype != torch.float32 for tensor in numbers) or not actions.is_cpu:
+            return None
+        if actions.shape != (num_steps, width) or any(each.shape != (num_steps,) for each in (values, *recorded)):
+            return None
+        if not 0 < num_steps <= _MOST_STEPS:
+            return None
+        with self._timing.add_time("losses"):
+            arrays = [actions, *recorded]
+            total: Tensor = _Minimized.apply(parameters, values, is_continuous, arrays, options)  # type: ignore[no-untyped-call]
+            return total
 
 
 class _Minimized(torch.autograd.Function):
@@ -155,12 +158,11 @@ class _Minimized(torch.autograd.Function):
         ctx: Any,
         parameters: Tensor,
         values: Tensor,
-        kind: int,
-        actions: Tensor,
+        is_continuous: bool,
         recorded: list[Tensor],
         options: LossOptions,
     ) -> Tensor:
-        arrays = [each.contiguous() for each in (parameters, values, actions, *recorded)]
+        arrays = [each.contiguous() for each in (parameters, values, *recorded)]
         of_parameters, of_values = (torch.empty_like(each) for each in arrays[:2])
         of_entropy = torch.empty_like(of_parameters[0])
         clip_ratio = options.ppo_clip_ratio
@@ -170,7 +172,7 @@ class _Minimized(torch.autograd.Function):
             *(math.log(MIN_STDDEV), math.log(MAX_STDDEV)),
         )
         total = _objective.objective(
-            kind,
+            is_continuous,
             tuple(each.data_ptr() for each in arrays),
             (of_parameters.data_ptr(), of_values.data_ptr(), of_entropy.data_ptr()),
             *(len(of_parameters), of_parameters.shape[1]),
@@ -183,4 +185,4 @@ class _Minimized(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         of_parameters, of_values = ctx.gradients
-        return of_parameters.mul_(gradients[0]), of_values.mul_(gradients[0]), None, None, None, None
+        return gradients[0] * of_parameters, gradients[0] * of_values, None, None, None

@@ -14,7 +14,7 @@ from sample_profiler.config import OptimizerOptions
 __all__ = ["FusedAdam", "Lamb", "make_optimizer"]
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
-_LEAST_NORM = 1e-6  # is added to the norm by which gradients are divided, as torch does
+_EPS_OF_NORM = 1e-6  # is added to the norm by which gradients are divided, as torch does
 _PIECE = 1024  # numbers whose norm is taken before that of all: the sum of millions of squares loses its last digits
 _MOST_NORM = 10.0  # of a parameter, by which the steps of LAMB are bounded
 
@@ -46,7 +46,10 @@ class FusedAdam:
         self._parameters = list(parameters)
         self._moments = [[torch.zeros_like(parameter) for parameter in self._parameters] for _ in _MOMENTS]
         devices = [parameter.device for parameter in self._parameters]
-        self._counts = {device: torch.zeros(devices.count(device), device=device) for device in dict.fromkeys(devices)}
+        self._counts = {
+            device: torch.zeros(devices.count(device), dtype=torch.float32, device=device)
+            for device in dict.fromkeys(devices)
+        }
         counts = {device: iter(each.unbind()) for device, each in self._counts.items()}
         self._steps = [next(counts[device]) for device in devices]
         self._on_cpu = [parameter for parameter in self._parameters if parameter.is_cpu]
@@ -87,7 +90,7 @@ class FusedAdam:
         (memory,) = self._memory
         norm: Tensor = torch.linalg.vector_norm(torch.linalg.vector_norm(memory.view(-1, _PIECE), dim=1))
         if limit < math.inf:
-            memory.mul_((limit / (norm + _LEAST_NORM)).clamp_(max=1.0))
+            memory.mul_((limit / (norm + _EPS_OF_NORM)).clamp_(max=1.0))
         return norm
 
     def _are_in_memory(self) -> bool:

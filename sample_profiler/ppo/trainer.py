@@ -126,7 +126,8 @@ class Trainer:
             with timing.add_time("update"), timing.add_time("backward", device=True):
                 self._backward(passed, loss)
         with timing.add_time("update"):
-            self._optimizer.drop_untouched()
+            if self.ranks.size == 1:  # others may have gradients where this one has none
+                self._optimizer.drop_untouched()
             self._add_up_gradients(sums)
             with timing.add_time("clip"):
                 self._last_grad_norm = self._optimizer.clip(self._max_grad_norm or math.inf)
@@ -145,7 +146,7 @@ class Trainer:
 
     def _add_up_gradients(self, sums: Sums) -> None:
         """Let gradients, and statistics, be those of the minibatches of all ranks: in one message."""
-        if self.ranks.size > 1:  # others may have gradients where this one has none
+        if self.ranks.size > 1:
             for parameter in self._parameters:
                 parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]

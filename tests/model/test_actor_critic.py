@@ -289,6 +289,22 @@ def test_a_small_network_learns_in_one_pass_what_it_would_part_by_part(make_netw
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@needs_kernels
+def test_a_frozen_encoder_stays_as_it_is(make_network):
+    network = make_network(VECTOR_SPACE, use_rnn=False)
+    network.trunks[0].encoder.requires_grad_(requires_grad=False)
+    parameters, values = network.forward_at_once(observe(VECTOR_SPACE, 5))
+    (parameters.sum() + values.sum()).backward()
+    assert all(parameter.grad is None for parameter in network.trunks[0].encoder.parameters())
+    assert all(parameter.grad.any() for parameter in network.value_head.parameters())
+
+
+def test_bounded_means_are_no_layer(make_network):
+    actions = spaces.Box(-1, 1, (2,), np.float32)
+    network = make_network(VECTOR_SPACE, action_space=actions, use_rnn=False, continuous_tanh_scale=2.0)
+    assert network.forward_at_once(observe(VECTOR_SPACE, 4)) is None
+
+
 @pytest.mark.parametrize(
     ("space", "changes"),
     [

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -142,3 +144,22 @@ def test_biases_are_zero_and_recurrent_layers_are_torchs(kind):
     assert network[1].bias.abs().max() == 0
     for name, value in network[2].state_dict().items():
         assert torch.equal(value, default[f"2.{name}"])
+
+
+def test_what_somebody_hooks_into_or_replaces_is_called():
+    mlp, rows, seen = Mlp(3, (4, 4), "tanh"), torch.randn(2, 3), []
+    expected = mlp(rows)
+    handle = mlp[1].register_forward_hook(lambda *_: seen.append(1))
+    torch.testing.assert_close(mlp(rows), expected)
+    assert seen == [1]
+    handle.remove()
+    assert mlp.is_as_made
+    mlp[3] = nn.Identity()
+    torch.testing.assert_close(mlp(rows), mlp[2](torch.tanh(mlp[0](rows))))
+    assert not mlp.is_as_made
+    assert Mlp(3, (4,), "elu").is_as_made
+
+
+def test_a_copy_of_an_mlp_is_as_made():
+    mlp = copy.deepcopy(Mlp(3, (4,), "elu"))
+    assert mlp.is_as_made

@@ -136,3 +136,57 @@ def test_an_action_that_there_is_not_is_noticed():
     steps.actions[5] = 3
     total, *_ = learn("categorical", LossOptions(), (parameters, torch.zeros(NUM_STEPS), steps, targets))
     assert total.isnan()
+
+
+@needs_compiler
+def test_what_a_step_far_from_its_mean_gains_beyond_the_bounds_moves_nothing():
+    # Its density is nothing, so its ratio is noise; the square of its deviation is infinite.
+    parameters = torch.tensor([[0.0, math.log(1e-4)]], requires_grad=True)
+    steps = RecordedSteps(
+        starts_episode=torch.zeros(1, dtype=torch.bool),
+        actions=torch.tensor([[1e16]]),
+        action_parameters=torch.zeros(1, 2),
+        log_probabilities=torch.zeros(1),
+        values=torch.zeros(1),
+    )
+    targets, options = Targets(torch.ones(1), torch.zeros(1), torch.ones(1)), LossOptions(exploration_loss_coeff=0.0)
+    adding = Objective(options, DiagonalGaussian, Timing("test"))
+    adding.add_up(DiagonalGaussian(parameters), torch.zeros(1), steps, targets).backward()
+    assert parameters.grad.tolist() == [[0.0, 0.0]]
+
+
+def test_a_value_as_far_from_its_target_as_the_bound_is_moves_by_half(monkeypatch):
+    # 3 is beyond 0 + 1, and as far from 2 as 1 is: torch.maximum gives either of two equal numbers half a gradient.
+    steps, targets = make_steps("categorical", torch.zeros(NUM_STEPS, 2))
+    steps.values.fill_(0.0)
+    targets.returns.fill_(2.0)
+    data = torch.zeros(NUM_STEPS, 2), torch.full((NUM_STEPS,), 3.0), steps, targets
+    options = LossOptions(ppo_clip_value=1.0)
+    at_once = learn("categorical", options, data)[2]
+    monkeypatch.setattr(objective, "_objective", None)
+    torch.testing.assert_close(at_once, learn("categorical", options, data)[2])
+
+
+def test_a_gradient_may_be_asked_for_twice():
+    parameters = torch.randn(NUM_STEPS, 4, requires_grad=True)
+    steps, targets = make_steps("categorical", parameters.detach())
+    adding = Objective(LossOptions(), Categorical, Timing("test"))
+    total = adding.add_up(Categorical(parameters), torch.zeros(NUM_STEPS), steps, targets) / 7
+    first, second = (torch.autograd.grad(total, parameters, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@needs_compiler
+def test_shapes_that_torch_would_stretch_and_distributions_of_ones_own_are_left_to_it():
+    class Own(Categorical):
+        def log_prob(self, actions):
+            return super().log_prob(actions) * 0.5
+
+    parameters = torch.randn(NUM_STEPS, 4)
+    steps, targets = make_steps("categorical", parameters)
+    adding = Objective(LossOptions(), Categorical, Timing("test"))
+    values = torch.zeros(NUM_STEPS)
+    assert adding._add_up_at_once(Categorical(parameters), values, steps, targets) is not None
+    assert adding._add_up_at_once(Categorical(parameters), values[:1], steps, targets) is None
+    assert adding._add_up_at_once(Own(parameters), values, steps, targets) is None
+    assert adding._add_up_at_once(Categorical(parameters.double()), values, steps, targets) is None

@@ -192,3 +192,51 @@ def test_whether_there_is_a_step_may_be_decided_where_the_parameters_are(kind):
         assert torch.equal(one, other)
     expected, found = (optimizer.state_dict()["state"] for optimizer in optimizers)
     assert all(torch.equal(found[i][name], value) for i, state in expected.items() for name, value in state.items())
+
+
+def make_of_all_kinds():
+    torch.manual_seed(7)
+    images = torch.randn(4, 3, 5, 5).contiguous(memory_format=torch.channels_last)
+    return [
+        nn.Parameter(images),
+        nn.Parameter(torch.randn(2000)),
+        nn.Parameter(torch.randn(0)),
+        nn.Parameter(torch.ones(3)),
+    ]
+
+
+@pytest.mark.parametrize("limit", [0.1, 1e6, float("inf")])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_gradients_are_clipped_as_torch_does(limit, is_elsewhere):
+    ours, theirs = make_of_all_kinds(), make_of_all_kinds()
+    optimizer = make_optimizer(ours, OptimizerOptions())
+    optimizer.zero_grad()
+    for parameters in (ours, theirs):  # nothing depends on the last
+        sum((parameter * (index + 1.5)).square().sum() for index, parameter in enumerate(parameters[:3])).backward()
+    optimizer.drop_untouched()
+    assert ours[3].grad is None
+    assert ours[0].grad.is_contiguous(memory_format=torch.channels_last)
+    if is_elsewhere:
+        ours[1].grad = ours[1].grad.clone()
+    norms = optimizer.clip(limit), nn.utils.clip_grad_norm_(theirs, limit)
+    torch.testing.assert_close(*norms)
+    for one, other in zip(ours[:3], theirs[:3], strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_gradients_of_several_types_are_clipped_together():
+    parameters = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, dtype=torch.float64))]
+    optimizer = make_optimizer(parameters, OptimizerOptions())
+    optimizer.zero_grad()
+    sum((3 * parameter).sum().double() for parameter in parameters).backward()
+    assert float(optimizer.clip(3.0)) == pytest.approx(6.0)
+    assert parameters[0].grad.tolist() == pytest.approx([1.5, 1.5])
+
+
+def test_steps_are_counted_in_float32_whatever_type_is_the_users_own():
+    torch.set_default_dtype(torch.float64)
+    try:
+        optimizer = make_optimizer([nn.Parameter(torch.ones(2, dtype=torch.float32))], OptimizerOptions())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert optimizer.state_dict()["state"][0]["step"].dtype == torch.float32

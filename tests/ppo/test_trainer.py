@@ -7,6 +7,8 @@ import copy
 import dataclasses
 import importlib
 import sys
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from sample_profiler.errors import TrainingError
 from sample_profiler.model import ActorCritic, make_actor_critic
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.ppo.optimizers import make_optimizer
+from sample_profiler.ppo.ranks import Ranks
 from sample_profiler.ppo.schedules import make_schedule
 from sample_profiler.ppo.trainer import Trainer, TrainerOptions
 from sample_profiler.ppo.training_data import MicroBatch, RecordedSteps, Targets
@@ -324,6 +327,30 @@ def test_a_step_is_the_same_whether_it_is_in_the_statistics_or_not(flags: tuple[
     assert {name for name in left if left[name] != kept[name]} == {"train/grad_norm"}
 
 
+@pytest.mark.parametrize("pieces", ["whole", "chunk by chunk"])
+@pytest.mark.parametrize("shares", ["True", "False"])
+def test_a_small_network_without_memory_learns_the_same_at_once_and_part_by_part(pieces, shares, monkeypatch) -> None:
+    data, weights, calls = make_data(), [], []
+    for goes_at_once in (True, False):
+        trainer = make_trainer(make_config("--use_rnn=False", f"--actor_critic_share_weights={shares}"))
+        usual = trainer.model.forward_at_once
+        monkeypatch.setattr(
+            trainer.model, "forward_at_once", lambda seen, usual=usual: calls.append(1) or usual(seen)
+        ) if goes_at_once else monkeypatch.setattr(trainer.model, "forward_at_once", lambda _: None)
+        ((batch, targets),) = cut(data, [NUM_CHUNKS])
+        if pieces == "whole":
+            seen = torch.cat([each["obs"] for each in batch.observations])
+            batch = dataclasses.replace(batch, observations=iter([{"obs": seen}]))
+        else:
+            ((batch, _),) = cut(data, [NUM_CHUNKS])
+        batch = dataclasses.replace(batch, states=torch.zeros(NUM_CHUNKS, trainer.model.state_size))
+        trainer.train_minibatch([(batch, targets)], float(data.targets.moments()[0]))
+        weights.append(trainer.model.state_dict())
+    assert len(calls) == (pieces == "whole")
+    for name in weights[0]:
+        torch.testing.assert_close(weights[0][name], weights[1][name], rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_a_pass_that_is_timed_changes_nothing(precision) -> None:
     data, trainer = make_data(), make_trainer(make_config("--precision=bf16"))
@@ -383,3 +410,22 @@ def test_a_device_that_has_seen_bad_gradients_ends_the_run_when_it_is_asked() ->
     trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
     with pytest.raises(TrainingError, match="the gradients of optimizer step 1 are not finite"):
         trainer.steps.settle()
+
+
+class WithSpare(Flat):
+    """One with a layer that no loss depends on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spare = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_ranks_clip_in_one_way_whether_or_not_they_use_all_layers(size: int) -> None:
+    trainer, data = make_trainer(make_config(), parts=ModelParts(encoder=lambda _: WithSpare())), make_data()
+    trainer.ranks = cast("Ranks", SimpleNamespace(size=size, add_up=lambda _: None))
+    trainer.train_minibatch(cut(data, [NUM_CHUNKS]), float(data.targets.moments()[0]))
+    spare = trainer.model.get_submodule("trunks.0.encoder.spare")
+    # Another rank may have used it: each takes the norm of the same memory, in the same order.
+    assert trainer._optimizer._are_in_memory()
+    assert [parameter.grad is None for parameter in spare.parameters()] == [size == 1] * 2

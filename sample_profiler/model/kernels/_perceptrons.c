@@ -217,7 +217,7 @@ static Most find_most(const TrainedLayer *layers, Py_ssize_t num_layers) {
     return most;
 }
 
-/* Room for two matrices of weights, and for two of rows. */
+/* Room for two matrices of weights, or one and a bias, and for two of rows. */
 static float *make_room(Most most, Py_ssize_t num_rows) {
     return malloc((size_t)(2 * most.area + 2 * round_up(num_rows, ROWS) * most.width) * sizeof(float));
 }

@@ -52,7 +52,7 @@ _CPU = torch.device("cpu")
 
 
 class Activation(enum.IntEnum):
-    """What follows a layer; the numbers are those of ``_kernels.c``."""
+    """What follows a layer; the numbers are those of ``loops.h``."""
 
     NONE = 0
     ELU = 1

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sample_profiler.model.kernels.kernels import Activation, is_traced
 
-__all__ = ["Layers", "Part", "Stack", "TrainedLayer", "as_trained", "make_fused_mlp", "pass_and_learn"]
+__all__ = ["Layers", "Part", "Stack", "TrainedLayer", "as_trained", "fits", "make_fused_mlp", "pass_and_learn"]
 
 try:
     from sample_profiler.model.kernels import _perceptrons
@@ -119,7 +119,7 @@ def _choose_most_rows(weights: Sequence[Tensor]) -> int:
 def _in_blocks(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Copy weights ``[O, I]`` to ``[O / WIDTH, I, WIDTH]`` float32, and the bias ``[O]``, both padded with zeros."""
     num_outputs, num_inputs = weight.shape
-    num_blocks = -(-num_outputs // WIDTH)
+    num_blocks = _in_blocks_of(WIDTH, num_outputs) // WIDTH
     columns = torch.zeros(num_inputs, num_blocks * WIDTH, dtype=torch.float32, device=_CPU)
     columns[:, :num_outputs] = weight.detach().t()
     our_bias = torch.zeros(num_blocks * WIDTH, dtype=torch.float32, device=_CPU)
@@ -140,14 +140,17 @@ def pass_and_learn(rows: Tensor, stacks: Sequence[Stack]) -> list[Tensor] | None
     """
     if _perceptrons is None or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or is_traced():
         return None
-    if rows.ndim != 2 or not _is_trained_here(rows):
-        return None
-    work = sum(stack.find_work(rows.shape[1]) for stack in stacks)
-    if not 0 < len(rows) * work <= _MOST_WORK_OF_TRAINING:
+    if rows.ndim != 2 or not _is_trained_here(rows) or not fits(rows.shape, stacks):
         return None
     tensors = [tensor for stack in stacks for parts, _ in stack.layers for part in parts for tensor in part]
     outputs: tuple[Tensor, ...] = _Pass.apply(rows, stacks, *tensors)  # type: ignore[no-untyped-call]
     return list(outputs)
+
+
+def fits(shape: Sequence[int], stacks: Sequence[Stack]) -> bool:
+    """Tell whether rows of a shape ``[N, I]`` and stacks are such that our loops are as quick as the libraries'."""
+    most = _MOST_WORK_OF_TRAINING if torch.get_num_threads() <= _MOST_THREADS else _MOST_WORK_OF_ONE
+    return 0 < shape[0] * sum(stack.find_work(shape[1]) for stack in stacks) <= most
 
 
 @dataclass(frozen=True)
@@ -168,15 +171,14 @@ class Stack:
         for parts, _ in self.layers:
             num_outputs = 0
             for weight, bias in parts:
-                for tensor in (weight, bias):
-                    if tensor is not None and not (_is_trained_here(tensor) and tensor.is_contiguous()):
+                size = _num_outputs(weight, bias)
+                for tensor, shape in ((weight, (size, width)), (bias, (size,))):
+                    if tensor is not None and not _is_trained_here(tensor, shape):
                         return math.inf
-                if weight is not None and weight.shape[1] != width:
-                    return math.inf
-                num_outputs += _num_outputs(weight, bias)
+                num_outputs += size
             if max(width, num_outputs) > MOST_WIDTH:
                 return math.inf
-            work, width = work + width * num_outputs, num_outputs
+            work, width = work + _in_blocks_of(WIDTH, width) * _in_blocks_of(WIDTH, num_outputs), num_outputs
         return work
 
 
@@ -191,8 +193,14 @@ def _num_outputs(weight: Tensor | None, bias: Tensor | None) -> int:
     return tensor.shape[0]
 
 
-def _is_trained_here(values: Tensor) -> bool:
-    return values.is_cpu and values.dtype == torch.float32
+def _in_blocks_of(block: int, size: int) -> int:
+    return -(-size // block) * block
+
+
+def _is_trained_here(values: Tensor, shape: tuple[int, ...] | None = None) -> bool:
+    if not values.is_cpu or values.dtype != torch.float32:
+        return False
+    return shape is None or (values.shape == shape and values.is_contiguous())
 
 
 class _Pass(torch.autograd.Function):
@@ -202,11 +210,11 @@ class _Pass(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, stacks: Sequence[Stack], *tensors: Tensor | None) -> tuple[Tensor, ...]:
         rows = rows.contiguous()
         num_rows, num_inputs = rows.shape
-        most_rows = -(-num_rows // ROWS) * ROWS
+        most_rows = _in_blocks_of(ROWS, num_rows)
         ctx.rows_shape, ctx.stacks, outputs = rows.shape, [], []
         addresses = iter(map(_address, tensors))
         for stack in stacks:
-            layers, parts, step = array("q"), array("q"), -(-num_inputs // WIDTH) * WIDTH
+            layers, parts, step = array("q"), array("q"), _in_blocks_of(WIDTH, num_inputs)
             size, width = step, num_inputs
             for of_layer, activation in stack.layers:
                 sizes = [_num_outputs(*part) for part in of_layer]
@@ -214,7 +222,7 @@ class _Pass(torch.autograd.Function):
                     parts.extend((num_outputs, next(addresses), next(addresses), 0, 0))
                 layers.extend((width, sum(sizes), activation, len(sizes)))
                 width = sum(sizes)
-                step = -(-width // WIDTH) * WIDTH
+                step = _in_blocks_of(WIDTH, width)
                 size += step
             values = torch.empty(most_rows * size, dtype=torch.float32, device=_CPU)
             described = layers.buffer_info()[0], parts.buffer_info()[0], values.data_ptr()
@@ -222,7 +230,7 @@ class _Pass(torch.autograd.Function):
             ctx.stacks.append((stack.widths, layers, parts, values))
             last = values[most_rows * (size - step) :].view(most_rows, step)[:num_rows, :width]
             outputs += [piece.contiguous() for piece in torch.split(last, list(stack.widths), dim=1)]
-        # Kept so that nobody else gets their memory, and an error where they have changed since.
+        # With an error where they have changed since.
         ctx.save_for_backward(*tensors)
         return tuple(outputs)
 
@@ -235,10 +243,13 @@ class _Pass(torch.autograd.Function):
             torch.empty_like(tensor) if is_needed else None
             for tensor, is_needed in zip(ctx.saved_tensors, ctx.needs_input_grad[2:], strict=True)
         ]
-        addresses, pieces = iter(map(_address, of_tensors)), iter(gradients)
+        # What is saved may come back in another place.
+        addresses, pieces = iter(map(_address, ctx.saved_tensors)), iter(gradients)
+        of_addresses = iter(map(_address, of_tensors))
         for widths, layers, parts, values in ctx.stacks:
             for part in range(0, len(parts), _SIZE_OF_PART):
-                parts[part + 3], parts[part + 4] = next(addresses), next(addresses)
+                parts[part + 1], parts[part + 2] = next(addresses), next(addresses)
+                parts[part + 3], parts[part + 4] = next(of_addresses), next(of_addresses)
             gradient = torch.cat([next(pieces) for _ in widths], dim=1)
             through = torch.empty(ctx.rows_shape, dtype=torch.float32, device=_CPU) if wants_rows else None
             described = layers.buffer_info()[0], parts.buffer_info()[0], values.data_ptr()

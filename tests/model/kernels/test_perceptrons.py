@@ -285,3 +285,48 @@ def test_outputs_of_which_nobody_learns_have_no_gradient() -> None:
         passed[1].sum().backward()
         assert weight.grad is not None
         assert weight.grad.tolist() == [[0.0, 0.0], [4.0, 4.0], [4.0, 4.0]]
+
+
+def test_shapes_that_torch_would_stretch_or_refuse_are_left_to_it() -> None:
+    rows, weight = torch.randn(4, 8), torch.randn(64, 8, requires_grad=True)
+    for bias in (torch.zeros(1), torch.zeros(64, 1), torch.zeros(65)):
+        assert pass_and_learn(rows, [as_stack([(weight, bias, Activation.NONE)])]) is None
+    assert pass_and_learn(torch.randn(4, 9), [as_stack([(weight, None, Activation.NONE)])]) is None
+    second = torch.randn(3, 63)
+    assert pass_and_learn(rows, [as_stack([(weight, None, Activation.NONE), (second, None, Activation.NONE)])]) is None
+
+
+def test_weights_that_are_saved_elsewhere_are_read_there() -> None:
+    weight, second = torch.randn(6, 3, requires_grad=True), torch.randn(2, 6, requires_grad=True)
+    rows = torch.randn(5, 3)
+
+    def outputs() -> torch.Tensor:
+        layers = [(weight * 1.0, None, Activation.TANH), (second * 1.0, None, Activation.NONE)]  # gone when it returns
+        passed = pass_and_learn(rows, [as_stack(layers)])
+        return (rows @ weight.t()).tanh() @ second.t() if passed is None else passed[0]
+
+    expected = torch.autograd.grad(outputs().square().sum(), [weight, second])
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.detach().clone(), lambda tensor: tensor):
+        total = outputs().square().sum()
+    others = [torch.full((n,), 7.0) for n in (18, 12, 18, 12)]  # for whom there is room now
+    for ours, theirs in zip(torch.autograd.grad(total, [weight, second]), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert others
+
+
+def test_gradients_may_be_asked_for_twice() -> None:
+    weight = torch.randn(6, 3, requires_grad=True)
+    passed = pass_and_learn(torch.randn(5, 3), [as_stack([(weight, None, Activation.TANH)])])
+    if passed is not None:
+        total = passed[0].sum()
+        first, second = (torch.autograd.grad(total, weight, retain_graph=True)[0] for _ in range(2))
+        assert torch.equal(first, second)
+
+
+def test_where_libraries_have_many_threads_they_learn_what_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = as_stack([(torch.randn(128, 128, requires_grad=True), None, Activation.TANH)])
+    if perceptrons._perceptrons is not None:
+        assert pass_and_learn(torch.randn(512, 128), [stack]) is not None
+        monkeypatch.setattr(torch, "get_num_threads", lambda: perceptrons._MOST_THREADS + 1)
+        assert pass_and_learn(torch.randn(512, 128), [stack]) is None
+        assert pass_and_learn(torch.randn(64, 128), [stack]) is not None
