@@ -30,7 +30,7 @@ EXTENSIONS = [
             extra_compile_args=_VECTORIZING,
             optional=_OPTIONAL,
         )
-        for module in ("model.kernels._kernels", "model.kernels._perceptrons", "ppo._objective")
+        for module in ("model.kernels._kernels", "model.kernels._perceptrons", "model.kernels._objective")
     ),
 ]
 

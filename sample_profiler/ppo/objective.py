@@ -1,8 +1,8 @@
 """Owns what the terms of the PPO objective add up to for a micro-batch, and what is known of them for statistics.
 
-Where a compiler was there at installation and steps are few, a loop of ours (``_objective.c``) computes the terms of
-usual policies and their gradient at once: of a small network's optimizer step they took a third, since PyTorch takes
-longer to begin with an operation than to do it.
+Where a compiler was there at installation and steps are few, a loop of ours (``model/kernels/_objective.c``) computes
+the terms of usual policies and their gradient at once: of a small network's optimizer step they took a third, since
+PyTorch takes longer to begin with an operation than to do it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sample_profiler.ppo.training_data import RecordedSteps, Targets
 from sample_profiler.profiling import Timing
 
 try:
-    from sample_profiler.ppo import _objective
+    from sample_profiler.model.kernels import _objective
 except ImportError:  # there was no compiler
     _objective = None  # type: ignore[assignment]
 

@@ -24,7 +24,7 @@ NOT_OURS = (".git", ".hypothesis", ".venv", ".*_cache", "*.egg-info", "*.py[cod]
 BUILT = ("build", "dist", "train_dir")
 PUBLIC = "import sample_profiler; print(*sample_profiler.__all__, sep='\\n')"
 COMPILED = (
-    *("model/kernels/_kernels", "model/kernels/_perceptrons", "ppo/_objective"),
+    *("model/kernels/_kernels", "model/kernels/_perceptrons", "model/kernels/_objective"),
     *("profiling/captures/interpreter/_interpreter", "profiling/recorder/_core"),
 )
 

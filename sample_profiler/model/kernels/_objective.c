@@ -1,8 +1,8 @@
-/* The terms of the PPO objective (Schulman et al. 2017, arXiv:1707.06347), as losses.py has them, together with their
-   gradient: in PyTorch they are some 60 operations on as many numbers as there are steps, each of which takes longer to
-   begin than to compute.
+/* The terms of the PPO objective (Schulman et al. 2017, arXiv:1707.06347), as ppo/losses.py has them, together with
+   their gradient: in PyTorch they are some 60 operations on as many numbers as there are steps, each of which takes
+   longer to begin than to compute.
 
-   Arrays come as addresses: objective.py has checked types, sizes and layouts. */
+   Arrays come as addresses: ppo/objective.py has checked types, sizes and layouts. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -69,9 +69,10 @@ static Step diagonal_gaussian(
 
 /* Return what is to be minimized, and write its gradient. NaN stays NaN everywhere: somebody has to notice it. */
 static double objective(
-    int is_continuous, const float *parameters, const float *values, const void *actions, const float *old_log_probabilities,
-    const float *old_values, const float *advantages, const float *returns, const float *valid, float *of_parameters,
-    float *of_values, float *of_entropy, Py_ssize_t num_rows, Py_ssize_t num_parameters, const Options *options
+    int is_continuous, const float *parameters, const float *values, const void *actions,
+    const float *old_log_probabilities, const float *old_values, const float *advantages, const float *returns,
+    const float *valid, float *of_parameters, float *of_values, float *of_entropy, Py_ssize_t num_rows,
+    Py_ssize_t num_parameters, const Options *options
 ) {
     double total = 0.0;
     for (Py_ssize_t row = 0; row < num_rows; row++, parameters += num_parameters, of_parameters += num_parameters) {
@@ -130,8 +131,8 @@ static PyObject *call_objective(PyObject *module, PyObject *arguments) {
     Py_ssize_t of_parameters, of_values, of_entropy, num_rows, num_parameters;
     Options options;
     if (!PyArg_ParseTuple(
-            arguments, "p(nnnnnnnn)(nnn)nn(fffffffff)", &is_continuous, &parameters, &values, &actions, &old_log_probabilities,
-            &old_values, &advantages, &returns, &valid, &of_parameters, &of_values, &of_entropy, &num_rows,
+            arguments, "p(nnnnnnnn)(nnn)nn(fffffffff)", &is_continuous, &parameters, &values, &actions,
+            &old_log_probabilities, &old_values, &advantages, &returns, &valid, &of_parameters, &of_values, &of_entropy, &num_rows,
             &num_parameters, &options.lowest_log_ratio, &options.highest_log_ratio, &options.lowest_ratio,
             &options.highest_ratio, &options.most_change_of_value, &options.value_coefficient,
             &options.entropy_coefficient, &options.lowest_log_stddev, &options.highest_log_stddev
@@ -150,14 +151,14 @@ static PyObject *call_objective(PyObject *module, PyObject *arguments) {
 
 static PyMethodDef METHODS[] = {
     {"objective", call_objective, METH_VARARGS,
-     "objective(is_continuous, (parameters, values, actions, old_log_probabilities, old_values, advantages, returns, valid), "
-     "(of_parameters, of_values, of_entropy), num_rows, num_parameters, options): what is to be minimized; of_entropy "
+     "objective(is_continuous, (parameters, values, actions, old_log_probabilities, old_values, advantages, returns, "
+     "valid), (of_parameters, of_values, of_entropy), num_rows, num_parameters, options): what is to be minimized; of_entropy "
      "is room for one row of parameters."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef MODULE = {
-    PyModuleDef_HEAD_INIT, "_objective", "The PPO objective with its gradient; objective.py is for use.", 0, METHODS,
+    PyModuleDef_HEAD_INIT, "_objective", "The PPO objective with its gradient, for ppo/objective.py.", 0, METHODS,
 };
 
 PyMODINIT_FUNC PyInit__objective(void) { return PyModule_Create(&MODULE); }
