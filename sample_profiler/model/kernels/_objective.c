@@ -132,9 +132,9 @@ static PyObject *call_objective(PyObject *module, PyObject *arguments) {
     Options options;
     if (!PyArg_ParseTuple(
             arguments, "p(nnnnnnnn)(nnn)nn(fffffffff)", &is_continuous, &parameters, &values, &actions,
-            &old_log_probabilities, &old_values, &advantages, &returns, &valid, &of_parameters, &of_values, &of_entropy, &num_rows,
-            &num_parameters, &options.lowest_log_ratio, &options.highest_log_ratio, &options.lowest_ratio,
-            &options.highest_ratio, &options.most_change_of_value, &options.value_coefficient,
+            &old_log_probabilities, &old_values, &advantages, &returns, &valid, &of_parameters, &of_values,
+            &of_entropy, &num_rows, &num_parameters, &options.lowest_log_ratio, &options.highest_log_ratio,
+            &options.lowest_ratio, &options.highest_ratio, &options.most_change_of_value, &options.value_coefficient,
             &options.entropy_coefficient, &options.lowest_log_stddev, &options.highest_log_stddev
         ))
         return NULL;
@@ -152,8 +152,8 @@ static PyObject *call_objective(PyObject *module, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"objective", call_objective, METH_VARARGS,
      "objective(is_continuous, (parameters, values, actions, old_log_probabilities, old_values, advantages, returns, "
-     "valid), (of_parameters, of_values, of_entropy), num_rows, num_parameters, options): what is to be minimized; of_entropy "
-     "is room for one row of parameters."},
+     "valid), (of_parameters, of_values, of_entropy), num_rows, num_parameters, options): what is to be minimized; "
+     "of_entropy is room for one row of parameters."},
     {NULL, NULL, 0, NULL},
 };
 
