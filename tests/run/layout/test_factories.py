@@ -11,6 +11,7 @@ from sample_profiler.components.rollout_worker.worker import RolloutWorker
 from sample_profiler.envs import registry
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model.kernels.kernels import KERNELS
+from sample_profiler.ppo.optimizers import FusedAdam
 from sample_profiler.run.layout import factories as making
 from sample_profiler.runtime.machine import core_shares
 from sample_profiler.runtime.messages.channels import LocalReports
@@ -107,8 +108,8 @@ def test_the_learner_of_a_small_network_takes_one_thread(
 @pytest.mark.parametrize("limit", [0.25, 0.0])
 def test_gradients_are_clipped_as_the_options_say(make_blueprint, make_component, monkeypatch, limit):
     limits = []
-    clip = torch.nn.utils.clip_grad_norm_
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda p, most: limits.append(most) or clip(p, most))
+    clip = FusedAdam.clip
+    monkeypatch.setattr(FusedAdam, "clip", lambda optimizer, most: limits.append(most) or clip(optimizer, most))
     blueprint = make_blueprint(f"--max_grad_norm={limit}", "--batch_size=8")
     learner, _ = make_component(blueprint, "Learner_0")
     learner.start()
