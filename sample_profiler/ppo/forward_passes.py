@@ -112,6 +112,7 @@ class ForwardPasses:
             joined = torch.cat([head.detach() for head in heads]).requires_grad_()
         return ForwardPass(*self.behind_encoder(joined, batch), heads, joined)
 
+    @profile_range("Trainer.encode")
     def _forward_at_once(self, observations: Mapping[str, torch.Tensor], batch: MicroBatch) -> ForwardPass | None:
         """Go all the way with a micro-batch that is one piece, if the network is so small that it does that."""
         if self._is_compiled or self.precision != "fp32":

@@ -21,6 +21,7 @@ from sample_profiler.model.distributions import MAX_STDDEV, MIN_STDDEV, Categori
 from sample_profiler.ppo import losses
 from sample_profiler.ppo.training_data import RecordedSteps, Targets
 from sample_profiler.profiling import Timing
+from sample_profiler.profiling.ranges import profile_range
 
 try:
     from sample_profiler.model.kernels import _objective
@@ -121,6 +122,7 @@ class Objective:
                 sums.add(value=(values * valid).sum(), ratio_deviation=((ratio - 1).abs() * valid).sum())
         return total
 
+    @profile_range("Objective.add_up_at_once")
     def _add_up_at_once(
         self, distribution: ActionDistribution, values: Tensor, steps: RecordedSteps, targets: Targets
     ) -> Tensor | None:

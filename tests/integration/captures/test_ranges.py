@@ -72,6 +72,11 @@ NESTING = {
     "LocalChannel.send": None,
     "LocalChannel.receive": None,
 }
+if KERNELS == "compiled":  # a small network goes all the way at once, and has its losses with their gradient
+    NESTING |= {
+        "ActorCritic.forward_at_once": "Trainer.encode",
+        "Objective.add_up_at_once": "Trainer.calculate_loss",
+    }
 
 PROGRAM = """
 import sys
