@@ -53,12 +53,8 @@ class DiscreteHead(nn.Module):
         logits: Tensor = self.logits(decoded)
         return logits if is_allowed is None else logits.masked_fill(is_allowed == 0, MASKED_LOGIT)
 
-    def linear_layer(self) -> tuple[Tensor, Tensor]:
-        """Return the weights ``[n, D]`` and the bias ``[n]`` of the one layer that the head is, without a mask."""
-        return self.logits.weight, self.logits.bias
-
     def parts_of_layer(self) -> list[Part]:
-        """Return weights and bias of what the head is, part by part, without a mask, for a `Stack` to learn through."""
+        """Return weights ``[n, D]`` and bias ``[n]`` of the one layer that the head is, without a mask."""
         return [(self.logits.weight, self.logits.bias)]
 
     def distribution(self, parameters: Tensor) -> Categorical:
@@ -105,17 +101,8 @@ class GaussianHead(nn.Module):
             mean = torch.tanh(mean / self._tanh_scale) * self._tanh_scale
         return torch.cat([mean, log_stddev], dim=-1)
 
-    def linear_layer(self) -> tuple[Tensor, Tensor] | None:
-        """Return the weights ``[2 n, D]`` and the bias ``[2 n]`` of the one layer that the head is, if it is one."""
-        weight, bias = self.outputs.weight, self.outputs.bias
-        if self._tanh_scale:
-            return None
-        if self._is_adaptive:
-            return weight, bias
-        return torch.cat([weight, torch.zeros_like(weight)]), torch.cat([bias, self.log_stddev])
-
     def parts_of_layer(self) -> list[Part] | None:
-        """Return the same, if it is one layer; a standard deviation that all states share has no weights."""
+        """Return those of ``2 n`` outputs, if the head is a layer; a deviation that all states share has no weights."""
         if self._tanh_scale:
             return None
         means = self.outputs.weight, self.outputs.bias
@@ -162,13 +149,6 @@ class PartsHead(nn.Module):
             return torch.cat([head(decoded, None) for head in self._heads], dim=-1)
         masks = torch.split(is_allowed, [head.mask_size for head in self._heads], dim=-1)
         return torch.cat([head(decoded, mask) for head, mask in zip(self._heads, masks, strict=True)], dim=-1)
-
-    def linear_layer(self) -> tuple[Tensor, Tensor] | None:
-        """Return the weights and the bias of all parts' layers as one, if they are layers."""
-        layers = [layer for head in self._heads if (layer := head.linear_layer()) is not None]
-        if len(layers) < len(self._heads):
-            return None
-        return torch.cat([weight for weight, _ in layers]), torch.cat([bias for _, bias in layers])
 
     def parts_of_layer(self) -> list[Part] | None:
         """Return those of all parts of the action, if they are layers."""

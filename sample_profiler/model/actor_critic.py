@@ -148,21 +148,26 @@ class ActorCritic(PolicyNetwork):
 
     def _fuse(self) -> tuple[Callable[[Tensor], Tensor | None], ...]:
         """Return all layers from a normalized vector to outputs as one pass for each trunk, where they are small."""
+        if not self.value_head.weight.is_cpu:
+            return ()
+        fused = [make_fused_mlp(stack.in_one_part()) for stack in self._stacks()]
+        return () if None in fused else tuple(mlp for mlp in fused if mlp is not None)
+
+    def _stacks(self) -> list[Stack]:
+        """Return each trunk with its heads, if layers over one normalized vector are all that the network is."""
         if self._is_masked or self._has_own_parts:  # a part that extends ours may do something else
-            return ()
-        head, trunks = self.action_head.linear_layer(), [trunk.linear_layers() for trunk in self._trunks]
-        if head is None or None in trunks or not self.value_head.weight.is_cpu:
-            return ()
-        heads = [head, (self.value_head.weight, self.value_head.bias)]
+            return []
+        parts, trunks = self.action_head.parts_of_layer(), [trunk.linear_layers() for trunk in self._trunks]
+        if parts is None or None in trunks:
+            return []
+        value, num_parameters = (self.value_head.weight, self.value_head.bias), self.action_head.num_parameters
+        heads: list[tuple[Sequence[Part], list[int]]] = [(parts, [num_parameters]), ([value], [1])]
         if len(trunks) == 1:  # as one layer: parameters, then the value
-            heads = [(torch.cat([weight for weight, _ in heads]), torch.cat([bias for _, bias in heads]))]
-        fused = []
-        for layers, (weight, bias) in zip(trunks, heads, strict=True):
-            mlp = None if layers is None else make_fused_mlp([*layers, (weight, bias, Activation.NONE)])
-            if mlp is None:
-                return ()
-            fused.append(mlp)
-        return tuple(fused)
+            heads = [([*parts, value], [num_parameters, 1])]
+        return [
+            Stack([*as_trained(layers or ()), (head, Activation.NONE)], widths)
+            for layers, (head, widths) in zip(trunks, heads, strict=True)
+        ]
 
     def cast(self, dtype: torch.dtype) -> None:
         """Let encoders, cores and decoders have their weights in another type."""
@@ -212,20 +217,8 @@ class ActorCritic(PolicyNetwork):
     @profile_range("ActorCritic.forward_at_once")
     def forward_at_once(self, observations: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
         """Go all the way in one pass where the network is small layers over one vector."""
-        if self._is_masked or self._has_own_parts:
+        if not (stacks := self._stacks()):
             return None
-        parts = self.action_head.parts_of_layer()
-        trunks = [trunk.linear_layers() for trunk in self._trunks]
-        if parts is None or None in trunks:
-            return None
-        value, num_parameters = (self.value_head.weight, self.value_head.bias), self.action_head.num_parameters
-        heads: list[tuple[Sequence[Part], list[int]]] = [(parts, [num_parameters]), ([value], [1])]
-        if len(trunks) == 1:
-            heads = [([*parts, value], [num_parameters, 1])]
-        stacks = [
-            Stack([*as_trained(layers or ()), (head, Activation.NONE)], widths)
-            for layers, (head, widths) in zip(trunks, heads, strict=True)
-        ]
         (observation,) = observations.values()
         if not fits(to_rows(observation).shape, stacks):
             return None

@@ -165,6 +165,11 @@ class Stack:
     layers: Sequence[TrainedLayer]
     widths: Sequence[int]
 
+    def in_one_part(self) -> list[tuple[Tensor, Tensor | None, Activation]]:
+        """Return the layers for :func:`make_fused_mlp`, parts of each joined; those without weights have zeros."""
+        joined = [(*_join(parts), activation) for parts, activation in self.layers]
+        return [(weight, bias, activation) for weight, bias, activation in joined if weight is not None]
+
     def find_work(self, width: int) -> float:
         """Return the number of multiplications for one row of a width; infinite where it cannot go through here."""
         work = 0
@@ -185,6 +190,16 @@ class Stack:
 def as_trained(layers: Layers) -> list[TrainedLayer]:
     """Return layers of one part each."""
     return [([(weight, bias)], activation) for weight, bias, activation in layers]
+
+
+def _join(parts: Sequence[Part]) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    like = next(weight for weight, _ in parts if weight is not None)
+    sizes = [_num_outputs(*part) for part in parts]
+    weights = [like.new_zeros(n, like.shape[1]) if w is None else w for n, (w, _) in zip(sizes, parts, strict=True)]
+    biases = [like.new_zeros(n) if b is None else b for n, (_, b) in zip(sizes, parts, strict=True)]
+    return torch.cat(weights), torch.cat(biases)
 
 
 def _num_outputs(weight: Tensor | None, bias: Tensor | None) -> int:

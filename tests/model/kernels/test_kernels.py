@@ -26,7 +26,7 @@ from sample_profiler.model.kernels.kernels import (
     sum_bytes,
     to_pixels,
 )
-from tests.model.kernels.exact import EXACT
+from tests.model.kernels.exact import EXACT, assert_same_whatever_the_default
 
 SHAPES = [(), (0,), (1,), (7,), (3, 5), (2, 3, 9, 11), (130, 67)]
 PRECISION = {torch.float32: 2e-7, torch.bfloat16: 2**-8}
@@ -497,15 +497,4 @@ def test_default_type_and_device_of_the_user_change_nothing() -> None:
         values, factor, offset, logits, waiting_times = given
         return [scale(values, factor, offset, 5.0), *(draw(logits, waiting_times) or ()), to_pixels(images)]
 
-    expected = compute()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch.device("meta"):
-            found = compute()
-    finally:
-        torch.set_default_dtype(torch.float32)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert (ours is None) == (theirs is None)
-        if ours is not None and theirs is not None:
-            assert ours.dtype == theirs.dtype
-            assert torch.equal(ours, theirs)
+    assert_same_whatever_the_default(compute)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from sample_profiler.model.kernels import perceptrons
 from sample_profiler.model.kernels.kernels import Activation
 from sample_profiler.model.kernels.perceptrons import Layers, Stack, as_trained, make_fused_mlp, pass_and_learn
-from tests.model.kernels.exact import EXACT
+from tests.model.kernels.exact import EXACT, assert_same_whatever_the_default
 
 
 @pytest.fixture(params=["compiled", "PyTorch's"], autouse=True)
@@ -230,18 +230,7 @@ def test_default_type_and_device_of_the_user_change_nothing() -> None:
         learned = pass_and_learn(rows, [as_stack(layers)])
         return [in_one_pass and in_one_pass(rows), *(learned or ()), *(_gradient(learned[0], tall) if learned else ())]
 
-    expected = compute()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with torch.device("meta"):
-            found = compute()
-    finally:
-        torch.set_default_dtype(torch.float32)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert (ours is None) == (theirs is None)
-        if ours is not None and theirs is not None:
-            assert ours.dtype == theirs.dtype
-            assert torch.equal(ours, theirs)
+    assert_same_whatever_the_default(compute)
 
 
 def _gradient(outputs: torch.Tensor, of: torch.Tensor) -> tuple[torch.Tensor, ...]:
