@@ -10,12 +10,13 @@ import pytest
 from harness.runs import run
 
 WORKERS = ("--num_workers=8", "--num_envs_per_worker=2", "--device=cpu", "--seed=0", "--save_every_sec=4")
+pytestmark = pytest.mark.timeout(300)  # a minute alone; processors that others use, too, take longer
 
 
 def train(folder: Path, *flags: str) -> str:
     """Train in parallel and asynchronously; return what the run said."""
     curve = ("--experiment_summaries_interval=2",)
-    result = run("threshold_run", *flags, *WORKERS, *curve, folder=folder, PYTHONPATH=_path())
+    result = run("threshold_run", *flags, *WORKERS, *curve, folder=folder, timeout_s=280, PYTHONPATH=_path())
     assert result.returncode == 0, result.stdout
     return result.stdout
 

@@ -38,7 +38,9 @@ class Ladder(gymnasium.Env):
 class Agree:
     """Ten steps in which two agents each lose 1 whenever their actions differ: 0 at best, -5 by guessing.
 
-    Each agent always sees the same image. Now and then one is inactive for a while, and loses nothing then.
+    Images change from step to step: ones that stay would tell environments apart, and two agents could agree on another
+    action in each of them, which is learned by heart and of no use elsewhere. Now and then an agent is inactive for a
+    while, and loses nothing then.
     """
 
     num_agents = 2
@@ -46,25 +48,26 @@ class Agree:
     action_space = spaces.Discrete(2)
 
     def __init__(self):
-        self._images = None
+        self._rng = None
         self._inactive_steps = [3, 3]
 
     def reset(self, *, seed=None, options=None):
-        if self._images is None:
-            self._rng = np.random.default_rng(seed)
-            self._images = [self._rng.random((1, 8, 8), np.float32) for _ in range(2)]
+        self._rng = self._rng or np.random.default_rng(seed)
         self._num_steps = 0
-        return self._images, [{}, {}]
+        return self._noise(), [{}, {}]
 
     def step(self, actions):
         are_active = [self._is_active(agent) for agent in range(2)]
         rewards = [-float(is_active and actions[0] != actions[1]) for is_active in are_active]
         self._num_steps += 1
         is_over = [self._num_steps == 10] * 2
-        return self._images, rewards, is_over, is_over, [{"is_active": is_active} for is_active in are_active]
+        return self._noise(), rewards, is_over, is_over, [{"is_active": is_active} for is_active in are_active]
 
     def close(self):
         """Nothing."""
+
+    def _noise(self):
+        return [self._rng.random((1, 8, 8), np.float32) for _ in range(2)]
 
     def _is_active(self, agent):
         if self._inactive_steps[agent]:
