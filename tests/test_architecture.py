@@ -74,7 +74,7 @@ ROOMS = {
     "compat": (("serving", "settings"), ("helpers",), ("environments", "networks"), ("running",)),
     "components": (("messages",), ("inference_worker",), ("rollout_worker", "training")),
     "config": (("limits",), ("conditions",), ("parts",)),
-    "envs": (("images", "vectors"),),
+    "envs": (("forks",), ("contract",), ("attribution", "observations", "pettingzoo"), ("images", "vectors")),
     "model": (
         *(("kernels",), ("distributions", "normalization"), ("policy_network",)),
         *(("policy",), ("exported",)),
@@ -198,8 +198,8 @@ def test_the_check_of_rows_sees_every_way_of_importing():
 
 def test_a_name_of_the_face_counts_as_an_import_of_what_defines_it():
     source = "from sample_profiler import RANGES_VARIABLE, __version__, train"
-    assert describe_violations("sample_profiler.envs.vector", source) == [
-        f"sample_profiler.envs.vector (row {ROWS['envs']}) imports sample_profiler.cli.train (row {ROWS['cli']})"
+    assert describe_violations("sample_profiler.envs.episodes", source) == [
+        f"sample_profiler.envs.episodes (row {ROWS['envs']}) imports sample_profiler.cli.train (row {ROWS['cli']})"
     ]
     assert describe_violations("sample_profiler.__main__", source) == []
     for source in ("import sample_profiler", "from sample_profiler import nothing"):

@@ -215,13 +215,13 @@ LEARNING = (
         "sample_profiler/envs/vectors/tensor_step.py",
         "return [_copies(infos_of_members(info)) if info else {} for info in self.infos]",
         "return self.infos",
-        ("tests/envs/test_foreign_vectors.py",),
+        ("tests/envs/vectors/test_foreign_vectors.py",),
     ),
     Breakage(
         "a vector that tells what episodes led to is taken for one that begins anew with the next step",
-        "sample_profiler/envs/vector.py",
+        "sample_profiler/envs/vectors/vector_agents.py",
         "if may_differ and tells_finals(infos):",
         "if False and tells_finals(infos):",
-        ("tests/envs/test_foreign_vectors.py",),
+        ("tests/envs/vectors/test_foreign_vectors.py",),
     ),
 )

@@ -27,7 +27,7 @@ from sample_profiler.config import SamplingOptions
 from sample_profiler.envs import EnvSpec, inspect_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.profiling import Timing
 from sample_profiler.storage.sampling_plan import make_sampling_plan
 from sample_profiler.storage.trajectories import Trajectories, TrajectoryLayout

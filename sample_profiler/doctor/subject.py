@@ -23,7 +23,7 @@ from sample_profiler.doctor.values import fingerprint
 from sample_profiler.envs.contract import EnvSpec, inspect_env
 from sample_profiler.envs.forks import copies_ended
 from sample_profiler.envs.methods import find_listeners, training_info
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.errors import EnvContractError, EnvError, is_from_outside
 from sample_profiler.spaces import ACTION_MASK_KEY, action_converter, draw_action, flatten_observation
 

@@ -26,8 +26,8 @@ from sample_profiler.envs.contract import (
 from sample_profiler.envs.forks import GENERATION, copies_ended, end_copy
 from sample_profiler.envs.methods import find_listeners, find_method, training_info
 from sample_profiler.envs.observations import ObservationReader, Observations
-from sample_profiler.envs.vector import VectorAgents
-from sample_profiler.envs.vector_env import StepsVectors
+from sample_profiler.envs.vectors.stepping import StepsVectors
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.errors import EnvContractError, EnvError, describe_error, is_from_outside
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (

@@ -11,7 +11,7 @@ episode together: in its last step each is terminated or truncated. An agent may
 says so, until one says otherwise: such steps are none of its own (:mod:`sample_profiler.ppo.own_steps`), and it may
 miss any, the first ones of an episode included. Where each ends episodes of its own, ``begin_episodes(agents)`` returns
 the first observation of the next one of each agent that it is given; it is called after each step that ended some. A
-vector of environments is adapted to that by :mod:`sample_profiler.envs.vector`.
+vector of environments is adapted to that by :mod:`sample_profiler.envs.vectors.vector_agents`.
 
 A reward is a number, and a flag True or False: of Python, of numpy, or an array or tensor of shape () or (1,), which
 counts as the one number in it. A list of one is none.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sample_profiler.envs.images.pixel_order import ChannelsMoved
 from sample_profiler.envs.pettingzoo import ParallelAgents, is_parallel, takes_turns
-from sample_profiler.envs.vector import OnlyMember, VectorAgents, is_vector
+from sample_profiler.envs.vectors.vector_agents import OnlyMember, VectorAgents, is_vector
 from sample_profiler.errors import EnvContractError, EnvError, UnknownEnvError
 from sample_profiler.portable import pack_function, unpack_function
 

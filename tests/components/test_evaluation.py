@@ -17,7 +17,7 @@ from sample_profiler.config import parse_config
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.errors import EnvContractError
 from sample_profiler.model import make_actor_critic
 from sample_profiler.model.policy import Policy

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.envs import register_env
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.model import registry as model_registry
 from sample_profiler.model.registry import register_actor_critic
 from sample_profiler.spaces import action_parts, flatten_action, num_action_parameters, part_width

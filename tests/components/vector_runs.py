@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sample_profiler.envs import register_env
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from tests.components.synchronous_run import Run
 
 FLAGS = (

@@ -10,7 +10,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.methods import find_method
-from sample_profiler.envs.vector import OnlyMember, VectorAgents
+from sample_profiler.envs.vectors.vector_agents import OnlyMember, VectorAgents
 from sample_profiler.envs.wrappers import FrameStack
 from sample_profiler.errors import EnvContractError, EnvError
 

@@ -12,7 +12,7 @@ from gymnasium.wrappers import TimeLimit, TransformReward
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.methods import find_listeners, training_info
-from sample_profiler.envs.vector import OnlyMember, VectorAgents
+from sample_profiler.envs.vectors.vector_agents import OnlyMember, VectorAgents
 from sample_profiler.errors import EnvError
 
 INFO = {"approx_total_training_steps": 7}

@@ -27,7 +27,7 @@ from sample_profiler.runtime.machine.ray_cluster import check_cluster, import_ra
 from sample_profiler.runtime.processes.launcher_gone import find_launcher
 from sample_profiler.runtime.processes.main_module import check_main_module
 from sample_profiler.runtime.signals.ending_signals import signals_raising
-from sample_profiler.runtime.surroundings.left_behind import LeftBehind
+from sample_profiler.runtime.surroundings.exit_blockers import ExitBlockers
 from sample_profiler.runtime.surroundings.outputs import outputs_kept
 from sample_profiler.runtime.surroundings.process_settings import alarms_survived
 from sample_profiler.storage.checkpoint_names import newest_steps
@@ -95,9 +95,9 @@ def _train(
         check_main_module()
     folder = config.run.folder  # what is absolute stays where it is, whatever an environment does
     is_new = not folder.exists()
-    left_behind = LeftBehind(config.faults.hang_timeout)
+    blockers = ExitBlockers(config.faults.hang_timeout)
     if config.sampling.serial_mode:
-        stack.callback(left_behind.let_go)
+        stack.callback(blockers.let_go)
         stack.enter_context(alarms_survived())
     # What an earlier run has left is not touched for an environment that cannot be used.
     probe = _begin_probe(config, stack, takes_step=not is_new)
@@ -106,10 +106,10 @@ def _train(
 
     if launcher is not None:
         observers = [*observers, LauncherWatch(launcher)]
-    left_behind.exit_status = train_with(
+    blockers.exit_status = train_with(
         config, probe, observers, log, stack, started_ns, is_new=is_new, components=components, place=place
     )
-    return left_behind.exit_status
+    return blockers.exit_status
 
 
 def _fit_to_remote_sampling(config: Config, place: RankPlace) -> Config:

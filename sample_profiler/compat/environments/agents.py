@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from sample_profiler.compat.environments.casting import DeclaredTypes
 from sample_profiler.envs.contract import only_number
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 
 __all__ = ["WholeEpisodes", "Wrapped", "as_agents", "get_multiagent_info", "is_multiagent", "num_agents_of"]
 

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from sample_profiler.envs.vectors.ends import FINAL_OBSERVATION_KEYS
+from sample_profiler.envs.vectors.autoreset import FINAL_OBSERVATION_KEYS
 from sample_profiler.envs.vectors.vector_step import IS_ACTIVE_KEY, infos_of_members
 
 __all__ = ["TensorStep", "as_flags", "as_tensor", "like_foreign"]

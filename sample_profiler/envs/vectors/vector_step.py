@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
-from sample_profiler.envs.vectors.ends import FINAL_OBSERVATION_KEYS
+from sample_profiler.envs.vectors.autoreset import FINAL_OBSERVATION_KEYS
 from sample_profiler.envs.vectors.host_arrays import as_host_array, as_host_arrays
 
 __all__ = ["IS_ACTIVE_KEY", "VectorStep", "find_inactive", "infos_of_members"]

@@ -15,7 +15,7 @@ from sample_profiler.components.rollout_worker.vector_group import VectorGroup, 
 from sample_profiler.errors import EnvContractError
 from tests.components.rollout_worker.vector_drivers import ACTION_SPACES, ROLLOUT, Driver, received_actions
 from tests.doubles.counting_vectors import SPEAKS, BrokenVector, CountingVector, NumberFlags, VectorOnDevice
-from tests.envs.test_vector import Counting
+from tests.envs.vectors.test_vector_agents import Counting
 
 MODES = list(AutoresetMode)
 

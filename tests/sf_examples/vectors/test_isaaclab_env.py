@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.errors import EnvContractError
 from sf_examples.isaaclab.isaaclab_env import IsaacLabVector
 

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from sample_profiler.envs import inspect_env, make_env, register_env, registry
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.envs.vector import OnlyMember, VectorAgents
+from sample_profiler.envs.vectors.vector_agents import OnlyMember, VectorAgents
 from sample_profiler.errors import EnvContractError
 
 ACTION_SPACE = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)])

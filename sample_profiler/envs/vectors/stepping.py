@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sample_profiler.envs.attribution import checks_contract_on_error
 from sample_profiler.envs.observations import Arrays, ObservationReader
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.envs.vectors.vector_step import VectorStep
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling.ranges import profile_range

@@ -7,14 +7,14 @@ import textwrap
 import threading
 import time
 
-from sample_profiler.runtime.surroundings import left_behind as module
-from sample_profiler.runtime.surroundings.left_behind import LeftBehind
+from sample_profiler.runtime.surroundings import exit_blockers as module
+from sample_profiler.runtime.surroundings.exit_blockers import ExitBlockers
 
 
 def run_program(text: str) -> subprocess.CompletedProcess[str]:
     program = (
         "import atexit, multiprocessing, threading, time\n"
-        "from sample_profiler.runtime.surroundings.left_behind import LeftBehind\n"
+        "from sample_profiler.runtime.surroundings.exit_blockers import ExitBlockers\n"
     )
     return subprocess.run(
         [sys.executable, "-c", program + textwrap.dedent(text)],
@@ -28,7 +28,7 @@ def run_program(text: str) -> subprocess.CompletedProcess[str]:
 def test_the_exit_waits_for_no_thread_that_was_begun_meanwhile():
     ended = run_program(
         """
-        left = LeftBehind(100)
+        left = ExitBlockers(100)
         threading.Thread(target=time.sleep, args=(1000,), name="simulator").start()
         left.exit_status = 3
         left.let_go()
@@ -47,7 +47,7 @@ def test_the_exit_waits_for_a_thread_that_was_there_before():
             time.sleep(0.5)
             print("saved")
         threading.Thread(target=work).start()
-        LeftBehind(100).let_go()
+        ExitBlockers(100).let_go()
         """
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "saved\n", "")
@@ -59,7 +59,7 @@ def test_an_exit_that_hangs_is_cut_off_with_its_place():
         def upload():
             time.sleep(1000)
         atexit.register(upload)
-        left = LeftBehind(0.5)
+        left = ExitBlockers(0.5)
         left.exit_status = 7
         left.let_go()
         """
@@ -72,7 +72,7 @@ def test_an_exit_that_hangs_is_cut_off_with_its_place():
 def test_processes_that_were_begun_meanwhile_are_ended(caplog, monkeypatch):
     monkeypatch.setattr(module, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(module._ExitWatch, "register", lambda *_: None)
-    left = LeftBehind(1)
+    left = ExitBlockers(1)
     context = multiprocessing.get_context("fork")
     hasty = context.Process(target=time.sleep, args=(0,))
     slow = context.Process(target=time.sleep, args=(1000,), name="simulator")
@@ -90,7 +90,7 @@ def test_processes_that_were_begun_meanwhile_are_ended(caplog, monkeypatch):
 
 def test_what_ends_by_itself_is_not_told(caplog, monkeypatch):
     monkeypatch.setattr(module._ExitWatch, "register", lambda *_: None)
-    left = LeftBehind(1)
+    left = ExitBlockers(1)
     threading.Thread(target=time.sleep, args=(0.05,)).start()
     left.let_go()
     assert caplog.text == ""
@@ -111,7 +111,7 @@ def test_a_simulator_does_not_hold_the_output_open():
     ended = run_program(
         """
         import subprocess
-        left = LeftBehind(100)
+        left = ExitBlockers(100)
         subprocess.Popen(["sleep", "1000"])
         left.let_go()
         print("over")
@@ -124,7 +124,7 @@ def test_a_simulator_does_not_hold_the_output_open():
 def test_what_the_program_itself_does_at_its_end_takes_as_long_as_it_likes():
     ended = run_program(
         """
-        LeftBehind(0.2).let_go()
+        ExitBlockers(0.2).let_go()
 
         def work():
             time.sleep(1)
@@ -144,7 +144,7 @@ def test_an_object_that_hangs_when_it_is_taken_apart_is_cut_off():
                 sleep(1000)
 
         lingers = Lingers()
-        LeftBehind(0.5).let_go()
+        ExitBlockers(0.5).let_go()
         """
     )
     assert ended.returncode == 1
@@ -156,7 +156,7 @@ def test_a_copy_of_the_process_ends_by_itself_while_the_next_run_is_watched():
     ended = run_program(
         """
         import faulthandler
-        LeftBehind(0.5).let_go()
+        ExitBlockers(0.5).let_go()
         faulthandler.dump_traceback_later(1000)
         copy = multiprocessing.get_context("fork").Process(target=int)
         copy.start()

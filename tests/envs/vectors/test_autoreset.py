@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from sample_profiler.envs.vectors.ends import check_infos, with_named_finals
+from sample_profiler.envs.vectors.autoreset import check_infos, with_named_finals
 from sample_profiler.envs.vectors.tensor_step import TensorStep
 from sample_profiler.errors import EnvContractError
 

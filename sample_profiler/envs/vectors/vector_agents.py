@@ -24,7 +24,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from sample_profiler.envs.contract import check_reset_pair, name_of_env
-from sample_profiler.envs.vectors.ends import check_infos, read_autoreset, tells_finals, with_named_finals
+from sample_profiler.envs.vectors.autoreset import check_infos, read_autoreset, tells_finals, with_named_finals
 from sample_profiler.envs.vectors.host_arrays import (
     as_host_array,
     as_host_arrays,

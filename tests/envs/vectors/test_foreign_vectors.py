@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.envs import inspect_env
-from sample_profiler.envs.vector import VectorAgents
+from sample_profiler.envs.vectors.vector_agents import VectorAgents
 from sample_profiler.errors import EnvContractError
 from tests.components.rollout_worker.vector_drivers import Driver, TensorDriver
 from tests.doubles.counting_vectors import ActingVector, CountingVector, OnlyDLPack

@@ -28,7 +28,7 @@ import psutil
 
 from sample_profiler.runtime.signals.ending_signals import ENDING_SIGNALS
 
-__all__ = ["LeftBehind"]
+__all__ = ["ExitBlockers"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _HELPERS = ("multiprocessing.forkserver", "torch/_inductor")  # of libraries, wh
 _sleep = time.sleep  # whatever is made of that later
 
 
-class LeftBehind:
+class ExitBlockers:
     """What is begun in this process from when this is made on.
 
     Args:
