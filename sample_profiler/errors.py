@@ -158,13 +158,12 @@ class Interruption(BaseException):
     """Raised into a thread from outside, whatever code that is in: no error of that code, which shall not catch it."""
 
 
-def is_from_outside(error: BaseException) -> bool:
-    """Tell whether an exception was raised from outside into the code that it comes out of, as Ctrl+C is.
+FROM_OUTSIDE = (KeyboardInterrupt, Interruption)
+"""What is raised from outside into the code that it comes out of, as Ctrl+C is.
 
-    All others are errors of that code: libraries have some that are no `Exception`, such as asyncio's `CancelledError`
-    or a panic of code in Rust, and `SystemExit` may only end who calls it.
-    """
-    return isinstance(error, KeyboardInterrupt | Interruption)
+All others are errors of that code: libraries have some that are no `Exception`, such as asyncio's `CancelledError` or a
+panic of code in Rust, and `SystemExit` may only end who calls it.
+"""
 
 
 def describe_error(error: BaseException) -> str:

@@ -10,13 +10,13 @@ import pytest
 
 from sample_profiler import errors
 from sample_profiler.errors import (
+    FROM_OUTSIDE,
     ConfigError,
     EnvContractError,
     EnvError,
     SampleProfilerError,
     UnknownEnvError,
     describe_error,
-    is_from_outside,
     is_out_of_machine_memory,
     is_out_of_memory,
 )
@@ -85,10 +85,9 @@ def test_what_is_raised_into_code_from_outside_is_told_from_its_own_errors():
     class PanicError(BaseException):
         """Of code in Rust."""
 
-    assert not any(
-        map(is_from_outside, (ValueError(), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), PanicError()))
-    )
-    assert all(map(is_from_outside, (KeyboardInterrupt(), errors.Interruption())))
+    own = (ValueError, SystemExit, GeneratorExit, asyncio.CancelledError, PanicError)
+    assert not any(issubclass(kind, FROM_OUTSIDE) for kind in own)
+    assert all(issubclass(kind, FROM_OUTSIDE) for kind in (KeyboardInterrupt, errors.Interruption))
 
 
 def test_an_error_is_described_whatever_it_says():

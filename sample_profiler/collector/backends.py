@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sample_profiler.collector.batch import Batch, copy_trajectories
 from sample_profiler.collector.caller import Caller, CollectorError, PausableLoop
 from sample_profiler.components.messages import EpisodeStatistics
-from sample_profiler.errors import is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE
 from sample_profiler.profiling import get_timing, set_timing
 from sample_profiler.run.layout.blueprint import Blueprint
 from sample_profiler.run.layout.topology import plan_sampling
@@ -223,10 +223,8 @@ class SerialBackend(LocalBackend):
     def _run_until(self, is_satisfied: Callable[[], bool]) -> None:
         try:
             super()._run_until(is_satisfied)
-        except CollectorError:
+        except (CollectorError, *FROM_OUTSIDE):
             raise
         except BaseException as error:
-            if is_from_outside(error):
-                raise
             failure = self._caller.failure = Failure.from_exception(self._loop.active.name, error)
             raise CollectorError(f"{failure.component} failed: {failure.message}") from error

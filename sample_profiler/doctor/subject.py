@@ -24,7 +24,7 @@ from sample_profiler.envs.contract import EnvSpec, inspect_env
 from sample_profiler.envs.forks import copies_ended
 from sample_profiler.envs.methods import find_listeners, training_info
 from sample_profiler.envs.vectors.vector_agents import VectorAgents
-from sample_profiler.errors import EnvContractError, EnvError, is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE, EnvContractError, EnvError
 from sample_profiler.spaces import ACTION_MASK_KEY, action_converter, draw_action, flatten_observation
 
 __all__ = ["BrokenError", "Examined", "Step", "Subject"]
@@ -258,9 +258,9 @@ class Subject:
                 examined.stopwatch.start()
                 result = call()
                 examined.stopwatch.stop()
+        except FROM_OUTSIDE:
+            raise
         except BaseException as error:
-            if is_from_outside(error):
-                raise
             self._add_raised(method, str(place), error)
             raise BrokenError from error
         finally:

@@ -28,7 +28,7 @@ from sample_profiler.envs.methods import find_listeners, find_method, training_i
 from sample_profiler.envs.observations import ObservationReader, Observations
 from sample_profiler.envs.vectors.stepping import StepsVectors
 from sample_profiler.envs.vectors.vector_agents import VectorAgents
-from sample_profiler.errors import EnvContractError, EnvError, describe_error, is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE, EnvContractError, EnvError, describe_error
 from sample_profiler.profiling.ranges import profile_range
 from sample_profiler.spaces import (
     ACTION_MASK_KEY,
@@ -323,7 +323,7 @@ class AgentsEnv(StepsVectors):
         except BaseException as error:
             if GENERATION[0] != generation:
                 end_copy(error)
-            if isinstance(error, EnvContractError) or is_from_outside(error):  # of a vector
+            if isinstance(error, (EnvContractError, *FROM_OUTSIDE)):  # the first is of a vector
                 raise
             raise EnvError(f"{self._title} raised in step: {describe_error(error)}") from error
         if GENERATION[0] != generation:
@@ -368,11 +368,9 @@ class AgentsEnv(StepsVectors):
         try:
             with copies_ended():
                 yield
-        except EnvContractError:  # of a vector
+        except (EnvContractError, *FROM_OUTSIDE):  # of a vector
             raise
         except BaseException as error:
-            if is_from_outside(error):
-                raise
             raise EnvError(f"{self._title} raised in {where}: {describe_error(error)}") from error
 
 

@@ -34,7 +34,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from sample_profiler.envs.forks import copies_ended
-from sample_profiler.errors import EnvContractError, EnvError, SampleProfilerError, describe_error, is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE, EnvContractError, EnvError, SampleProfilerError, describe_error
 from sample_profiler.spaces import (
     AgentSpaces,
     EnvSpec,
@@ -96,11 +96,9 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
     try:
         with copies_ended():
             env = make()
-    except SampleProfilerError:
+    except (SampleProfilerError, *FROM_OUTSIDE):
         raise
     except BaseException as error:
-        if is_from_outside(error):
-            raise
         raise EnvError(f"the environment {name} raised in its constructor: {describe_error(error)}") from error
     try:
         yield env
@@ -113,9 +111,10 @@ def close_env(env: Any) -> None:
     try:
         with copies_ended():
             env.close()
-    except BaseException as error:
-        if is_from_outside(error):
-            raise
+    except FROM_OUTSIDE:
+        raise
+    except BaseException:
+        pass
 
 
 def inspect_env(env: Any, name: str | None = None) -> EnvSpec:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sample_profiler.config import given_values
 from sample_profiler.envs.registry import register_env_fallback
-from sample_profiler.errors import EnvError, describe_error, is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE, EnvError, describe_error
 
 if TYPE_CHECKING:
     import gymnasium
@@ -131,9 +131,9 @@ def _import(module: str, name: str) -> None:
         raise EnvError(f"--env={name}: {module!r} is not the name of a module; write module:id, as in my_envs:Maze-v0")
     try:
         importlib.import_module(module)
+    except FROM_OUTSIDE:
+        raise
     except BaseException as error:  # SystemExit, too: a program that was not written to be imported
-        if is_from_outside(error):
-            raise
         # What fails within the module needs its traceback.
         cause = None if isinstance(error, ModuleNotFoundError) else error
         raise EnvError(

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_profiler.config import ObservationOptions
-from sample_profiler.errors import ModelError, SampleProfilerError, describe_error, is_from_outside, is_out_of_memory
+from sample_profiler.errors import FROM_OUTSIDE, ModelError, SampleProfilerError, describe_error, is_out_of_memory
 from sample_profiler.model.distributions import (
     MASKED_LOGIT,
     ActionDistribution,
@@ -184,11 +184,9 @@ def made(name: str, make: Callable[..., Any], *arguments: Any) -> Any:
     """
     try:
         return make(*arguments)
-    except SampleProfilerError:
+    except (SampleProfilerError, *FROM_OUTSIDE):
         raise
     except BaseException as error:
-        if is_from_outside(error):
-            raise
         if is_out_of_memory(error):
             raise
         raise ModelError(f"the registered {name} raised in its constructor: {describe_error(error)}") from error

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from sample_profiler.config import SamplingOptions
-from sample_profiler.errors import ConfigError, describe_error, is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE, ConfigError, describe_error
 
 __all__ = [
     *("Group", "PolicyOfAgent", "SamplingPlan", "default_policy_of_agent", "make_sampling_plan"),
@@ -285,9 +285,9 @@ def _make_groups(sampling: SamplingOptions, num_agents: int, policy_of_agent: Po
                 policies = tuple(
                     policy_of_agent(env, agent, sampling.num_policies) for env in envs for agent in range(num_agents)
                 )
+            except FROM_OUTSIDE:
+                raise
             except BaseException as error:
-                if is_from_outside(error):
-                    raise
                 raise ConfigError([f"the registered mapping raised {describe_error(error)}"]) from error
             unknown = [policy for policy in policies if policy not in range(sampling.num_policies)]
             if unknown:

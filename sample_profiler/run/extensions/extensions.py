@@ -8,7 +8,7 @@ from typing import Any
 
 from sample_profiler.component_id import RUNNER
 from sample_profiler.components.messages import Started, Stopped, Stopping
-from sample_profiler.errors import is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE
 from sample_profiler.run.commands.sender import CommandSender, CommandTarget
 from sample_profiler.run.extensions.component import RunComponent, name_of
 from sample_profiler.run.extensions.env_calls import CallEnvs, EnvCalls
@@ -161,7 +161,7 @@ class Extensions:
 def _failing(component: str, fail: Callable[[Failure], None]) -> Iterator[None]:
     try:
         yield
+    except FROM_OUTSIDE:
+        raise
     except BaseException as error:
-        if is_from_outside(error):
-            raise
         fail(Failure.from_exception(component, error))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from sample_profiler.errors import is_from_outside
+from sample_profiler.errors import FROM_OUTSIDE
 from sample_profiler.profiling import Timing
 from sample_profiler.run.extensions.component import RunComponent
 from sample_profiler.run.extensions.mailboxes import Letter, Mail
@@ -118,9 +118,9 @@ class ComponentHost:
             return None
         try:
             return call(*arguments)
+        except FROM_OUTSIDE:
+            raise
         except BaseException as error:
-            if is_from_outside(error):
-                raise
             self._has_failed = True
             if not self._own.may_be_lost:
                 raise

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
-from sample_profiler.errors import is_from_outside, shorten
+from sample_profiler.errors import FROM_OUTSIDE, shorten
 from sample_profiler.profiling.record.process_clock import process_start_ns
 from sample_profiler.runtime.commands.commands import CAPTURE_COMMANDS, Command, Patience, run_command
 from sample_profiler.runtime.commands.process_captures import CHECK_INTERVAL_S, end_captures, end_due_captures
@@ -410,9 +410,9 @@ def finish_component(component: Component, reports: Reports) -> bool:
                 component.finish()
             finally:
                 end_captures()
+    except FROM_OUTSIDE:
+        raise
     except BaseException as error:
-        if is_from_outside(error):
-            raise
         reports.send(Failure.from_exception(component.name, error))
         return False
     return True
