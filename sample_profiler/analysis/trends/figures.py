@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sample_profiler.analysis.trends.change_points import Values
-from sample_profiler.analysis.trends.changes import Series
+from sample_profiler.analysis.trends.changes import Series, Span
 from sample_profiler.analysis.trends.readings import MACHINE, Column, Readings
 from sample_profiler.component_id import LEARNER, RUNNER, ComponentId, rollout_worker_index
 from sample_profiler.vocabulary import (
@@ -39,7 +39,7 @@ class PartFigures:
     """What a run did in a part of its time.
 
     Attributes:
-        fps: frames trained on per second.
+        fps: frames per second: the level of the throughput that changed.
         others: cores that other programs used; None: not known.
         busy: cores that anybody used; None: not known.
         cpu: cores that the run used, with what it has started.
@@ -122,8 +122,15 @@ def _at(readings: Readings, column: Column, times_s: Values) -> Values:
     return np.interp(times_s, readings.times_s[known], column[known])
 
 
-def figures_of(readings: Readings, begin_s: float, end_s: float) -> PartFigures:
-    """Return what a run did in a part of its time."""
+def figures_of(readings: Readings, span: Span) -> PartFigures:
+    """Return what a run did in a part of its time.
+
+    Args:
+        readings: of the run.
+        span: the part, and the frames per second in it. Those trained on within it may be others: they come a dataset
+            at a time.
+    """
+    begin_s, end_s = span.begin_s, span.end_s
 
     def rate(owner: str, name: str) -> float | None:
         column = readings.gauge(owner, name)
@@ -135,7 +142,7 @@ def figures_of(readings: Readings, begin_s: float, end_s: float) -> PartFigures:
     periods, held_up = rate(RUNNER, QUOTA_PERIODS) or 0.0, rate(RUNNER, QUOTA_PERIODS_HELD_UP) or 0.0
     shares = {name: _shares(readings, name, begin_s, end_s) for name in readings.blocks}
     return PartFigures(
-        fps=rate(MACHINE, FRAMES) or 0.0,
+        fps=span.level,
         others=None if busy is None else max(0.0, busy - cpu),
         busy=busy,
         cpu=cpu,

@@ -50,7 +50,7 @@ def find_trends(session: Session) -> list[Trend]:
 
 
 def _trend(session: Session, readings: Readings, change: Change) -> Trend:
-    before, after = (figures_of(readings, span.begin_s, span.end_s) for span in (change.before, change.after))
+    before, after = (figures_of(readings, span) for span in (change.before, change.after))
     num_cores = session.machine.get("num_cpus") or 1
     found = explain(before, after, num_cores)
     evidence = list(found.evidence)

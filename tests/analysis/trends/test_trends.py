@@ -38,6 +38,15 @@ def test_environments_that_take_longer_from_a_moment_on():
     assert "a pass through env_step of RolloutWorker_w0 takes 30.00 instead of 10.00 ms" in trend.evidence
 
 
+def test_what_became_quicker_is_not_told_as_slower_where_frames_are_trained_on_later_than_they_are_sampled():
+    session = MadeRun(step_s=after(70, 0.01, 0.03), frame_s=lambda _: 0.0002, noise=0.0).session()
+    gauges = session.run["readings"]["gauges"][""]
+    gauges["frames"] = [gauges["frames"][-1] * min(1.0, (second + 1) / 70) for second in range(len(gauges["frames"]))]
+    (trend,) = find_trends(session)
+    assert trend.headline.startswith("Throughput rose") and trend.cause == "environments"
+    assert trend.headline.endswith("steps of the environments of all workers take 0.33 of the time")
+
+
 def test_environments_that_take_longer_little_by_little():
     trend = the_trend(MadeRun(step_s=lambda time_s, _: 0.01 * (1 + time_s / 30), frame_s=lambda _: 0.0002))
     assert trend.cause == "environments" and "little by little" in trend.headline
