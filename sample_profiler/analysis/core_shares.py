@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from sample_profiler.analysis.facts import ComponentLoad
 from sample_profiler.analysis.findings import JudgedRun, cores_in
 from sample_profiler.component_id import INFERENCE_WORKER, LEARNER, ROLLOUT_WORKER
-from sample_profiler.vocabulary import HANDLE_POLICY_STEP
+from sample_profiler.vocabulary import HANDLE_POLICY_STEP, START_UP
 
 __all__ = ["INFERENCE", "OUTSIDE", "STEPPING", "TRAINING", "WHOSE", "core_shares"]
 
@@ -13,6 +14,8 @@ TRAINING, INFERENCE, STEPPING = "training", "inference", "stepping environments"
 WHOSE = {TRAINING: LEARNER, INFERENCE: INFERENCE_WORKER, STEPPING: ROLLOUT_WORKER}
 """The kind of component that does it."""
 
+_WORK_OF = {kind: what for what, kind in WHOSE.items()}
+_STARTING, _REST = "starting processes", "what else the run does"
 _OTHER_PROGRAMS, _NOT_COMPONENTS = "other programs", "processes outside the run's components"
 OUTSIDE = (_OTHER_PROGRAMS, _NOT_COMPONENTS)
 """What is no component's."""
@@ -22,19 +25,27 @@ def core_shares(run: JudgedRun) -> dict[str, float]:
     """Return what uses which share of the cores.
 
     Games in processes of their own are environments. Of a recording that does not tell their time, they are among what
-    is outside of the components, with the programs of others.
+    is outside of the components, with the programs of others. A process that was there for a part of the time counts
+    for that part.
     """
     num_cores = run.facts.num_cores or 1
-    cores = {kind: sum(load.cpu or 0.0 for load in run.facts.of_kind(kind)) for kind in set(WHOSE.values())}
-    action_sampling = sum(cores_in(load, HANDLE_POLICY_STEP) for load in run.workers)
-    games = [load.children_cpu for load in run.workers]
-    used = {
-        TRAINING: cores[LEARNER],
-        INFERENCE: cores[INFERENCE_WORKER] + action_sampling,
-        STEPPING: cores[ROLLOUT_WORKER] - action_sampling + sum(each or 0.0 for each in games),
-    }
-    others = [load for load in run.facts.components if load.kind not in cores]
-    used["what else the run does"] = sum((load.cpu or 0.0) + (load.children_cpu or 0.0) for load in others)
-    outside = _OTHER_PROGRAMS if None not in games else _NOT_COMPONENTS
+    used = dict.fromkeys((*WHOSE, _REST), 0.0)
+    starting = 0.0
+    for load in run.facts.components:
+        present = min(1.0, load.account.wall_s / run.facts.seconds) if run.facts.seconds else 0.0
+        cores, in_start = present * (load.cpu or 0.0), present * _cores_in_start(load)
+        drawing = present * cores_in(load, HANDLE_POLICY_STEP) if load.kind == ROLLOUT_WORKER else 0.0
+        starting += in_start
+        used[INFERENCE] += drawing
+        used[_WORK_OF.get(load.kind, _REST)] += cores - in_start - drawing + present * (load.children_cpu or 0.0)
+    if starting:
+        used[_STARTING] = starting
+    outside = _NOT_COMPONENTS if None in [load.children_cpu for load in run.workers] else _OTHER_PROGRAMS
     used[outside] = max(0.0, (run.facts.machine_busy or 0.0) * num_cores - sum(used.values()))
     return {what: share / num_cores for what, share in used.items()}
+
+
+def _cores_in_start(load: ComponentLoad) -> float:
+    """Return the cores that it takes until a component can work: as much of its processor time as of its work."""
+    work_s = load.account.work_s
+    return (load.cpu or 0.0) * load.account.work.get(START_UP, 0.0) / work_s if work_s else 0.0

@@ -32,6 +32,7 @@ __all__ = [
 Cause = Literal[
     "not enough data",
     "start-up",
+    "lost workers",
     "observers",
     "serial",
     "simulator",

@@ -18,13 +18,14 @@ from sample_profiler.vocabulary import (
     MAKE_ENV,
     MAKE_ENVS,
     MAKE_INFERENCE,
+    START_UP,
 )
 
 __all__ = ["facts_of_run"]
 
 _NOTHING = TreeNode()
 _COMPILE = "compile_simulator"  # in the first reset, of families whose simulators are compiled
-_START_BLOCKS = frozenset({"start_up", MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
+_START_BLOCKS = frozenset({START_UP, MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
 """What components do before they take part in the run, at the top of their trees."""
 
 

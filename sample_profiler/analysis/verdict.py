@@ -18,6 +18,7 @@ from sample_profiler.analysis.findings import Advice, Cause, Finding, JudgedRun
 from sample_profiler.analysis.rules import (
     confined,
     device,
+    losses,
     observers,
     processors,
     ranks,
@@ -76,11 +77,12 @@ def judge(facts: RunFacts) -> Verdict:
 
 _RULES: tuple[Callable[[JudgedRun], Finding | None], ...] = (
     extent.no_records,
+    losses.lost_workers,
     processors.too_many_threads_at_start,
     extent.slow_resets,
     extent.slow_start,
     extent.never_steady,
-    extent.start_up,
+    extent.start_was_most,
     extent.not_enough_data,
     observers.serial_observers,
     device.launches,

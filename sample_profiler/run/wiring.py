@@ -43,7 +43,7 @@ from sample_profiler.runtime.processes.failure import Failure, HangError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch, WatchedReports
 from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
-from sample_profiler.vocabulary import FOR_COMPONENTS, WAIT
+from sample_profiler.vocabulary import FOR_COMPONENTS, START_UP, WAIT
 
 __all__ = ["ParallelWiring", "SerialWiring", "Surroundings"]
 
@@ -302,7 +302,7 @@ class SerialWiring:
                 if plan.settings.has_environments:
                     self._settings.check()
             self._turns.join(self._active, component.timing)
-            component.timing.backdate(self._started_ns)
+            component.timing.backdate(self._started_ns, START_UP)
             self._recording.attach(component)
             self._components.append(component)
 
@@ -329,7 +329,7 @@ def _make_runner(
         links,
         start_s,
     )
-    runner.timing.backdate(surroundings.started_ns)
+    runner.timing.backdate(surroundings.started_ns, START_UP)
     recording.attach(runner)
     return runner
 

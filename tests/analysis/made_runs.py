@@ -31,10 +31,10 @@ def make_record(trees, *, name="Test", process_started_ns=0, read_ns=0, **gauges
 
 def load(
     name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None, device=None, children_cpu=None,
-    asleep=None, queued=None, system=None,
+    asleep=None, queued=None, system=None, wall_s=SECONDS, work_s=None,
 ):  # fmt: skip
-    wall_ns = round(SECONDS * 1e9)
-    account = ComponentAccount(name, name, 1, wall_ns, {}, {}, 0, 0, is_parallel=False)
+    work_ns = {block: round(seconds * 1e9) for block, seconds in (work_s or {}).items()}
+    account = ComponentAccount(name, name, 1, round(wall_s * 1e9), work_ns, {}, 0, 0, is_parallel=False)
     kind = name.partition("_")[0]
     return ComponentLoad(
         name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}, device or {},

@@ -8,7 +8,7 @@ from sample_profiler.vocabulary import AGENTS_PER_ENV
 
 __all__ = [
     *("MIN_DATASETS", "MIN_SECONDS", "mention_standstill", "mention_start", "never_steady", "no_records"),
-    *("not_enough_data", "serial", "slow_resets", "slow_start", "start_up"),
+    *("not_enough_data", "serial", "slow_resets", "slow_start", "start_was_most"),
 ]
 
 MIN_SECONDS = 8.0
@@ -113,7 +113,7 @@ def _has_enough_data(run: JudgedRun) -> bool:
     return run.facts.seconds >= MIN_SECONDS and run.facts.num_datasets >= MIN_DATASETS
 
 
-def start_up(run: JudgedRun) -> Finding | None:
+def start_was_most(run: JudgedRun) -> Finding | None:
     """The start took longer than what came after it, which was short, or many times as long."""
     start_s, seconds = run.facts.start_s, run.facts.seconds
     if not _was_mostly_start(run):

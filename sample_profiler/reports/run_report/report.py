@@ -31,7 +31,7 @@ from sample_profiler.reports.sections.tables import format_duration
 from sample_profiler.reports.sections.trends import trends_to_dicts
 from sample_profiler.reports.sections.verdict import verdict_to_dict
 from sample_profiler.reports.sections.workers import WorkerFigures, worker_figures
-from sample_profiler.vocabulary import MAIN_LOOP, WAIT
+from sample_profiler.vocabulary import MAIN_LOOP, START_UP, WAIT
 
 __all__ = [
     *("BlockFigures", "PassFigures", "RunReport", "describe_failure", "describe_run", "make_report", "report_to_dict"),
@@ -44,7 +44,7 @@ _Found = TypeVar("_Found")
 _NUM_SLOWEST = 15
 _MOST_OF_FAILURE = 300  # characters
 _MOST_LEVELS = 100  # of a tree as JSON, two levels of that each: its readers go 200 to 1,000 deep; recursion makes more
-_NO_SINGLE_PASS = (WAIT, "start_up")
+_NO_SINGLE_PASS = (WAIT, START_UP)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ from sample_profiler.runtime.signals.suspension import LOOK_INTERVAL_S
 from sample_profiler.runtime.surroundings.outputs import keep_outputs
 from sample_profiler.runtime.surroundings.own_pipes import FILES_CLOSED, OwnPipes
 from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings, survive_alarms
+from sample_profiler.vocabulary import START_UP
 
 __all__ = [
     *("STOP", "ChildLinks", "ChildSettings", "Finished", "SharedMemoryNames", "TellsChanges"),
@@ -313,7 +314,7 @@ def run_child(settings: ChildSettings, make_component: MakeComponent, links: Chi
             survive_alarms()
             process_settings = ProcessSettings(is_told=settings.tells_changes == "all")
         component = make_component(reports)
-        component.timing.backdate(started_ns)
+        component.timing.backdate(started_ns, START_UP)
         recording.attach(component)
         controlled = _Controlled(component, links, recording, settings, patience, is_runner_silent, process_settings)
         loop = controlled.loop = EventLoop([controlled], settings.make_waiter)
