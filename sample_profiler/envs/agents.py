@@ -294,9 +294,9 @@ class AgentsEnv(StepsVectors):
         self._seed = None
 
     def close(self) -> None:
-        """End the environment; an error on the way out is of no use to anybody."""
+        """End the environment; an error on the way out is told, and ends nothing."""
         if self._env is not None:
-            close_env(self._env)
+            close_env(self._env, self._title)
             self._env = None
 
     def check_returned(self) -> None:

@@ -1,4 +1,7 @@
-"""Owns what is said and done about numbers of environments that are not finite (`--on_bad_numbers`)."""
+"""Owns what is said and done about numbers of environments that are not finite (`--on_bad_numbers`).
+
+Networks, and what is trained on, have 32 bits for a number: one of 64 that is beyond their range is infinite, too.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,11 @@ import numpy.typing as npt
 from sample_profiler.errors import EnvContractError
 from sample_profiler.repeated_warnings import is_logged
 
-__all__ = ["BadNumbers", "describe_bad", "is_finite", "without_bad"]
+__all__ = ["BadNumbers", "describe_bad", "is_finite", "is_finite_number", "without_bad"]
 
 logger = logging.getLogger(__name__)
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class BadNumbers:
@@ -83,7 +88,7 @@ class BadNumbers:
         Raises:
             EnvContractError: it is not, and the run is to stop.
         """
-        if math.isfinite(reward):
+        if is_finite_number(reward):
             return reward
         self._tell(self._describe(env, agent, f"the reward {reward}", where), "it counts as 0", "count it as 0")
         return 0.0
@@ -123,15 +128,29 @@ class BadNumbers:
 
 def describe_bad(key: str, values: npt.NDArray[Any]) -> str:
     """Say what is wrong with an observation."""
-    kinds = [name for name, is_kind in (("NaN", np.isnan), ("infinity", np.isinf)) if is_kind(values).any()]
-    return f"{' and '.join(kinds)} in {np.sum(~np.isfinite(values))} of {values.size} numbers of observation {key!r}"
+    found = {"NaN": np.isnan(values), "infinity": np.isinf(values)}
+    found["beyond float32"] = _are_bad(values) & ~found["NaN"] & ~found["infinity"]
+    kinds = " and ".join(kind for kind, where in found.items() if where.any())
+    return f"{kinds} in {np.sum(_are_bad(values))} of {values.size} numbers of observation {key!r}"
 
 
 def is_finite(values: npt.NDArray[Any]) -> bool:
-    """Return whether there is no NaN and no infinity among them."""
+    """Return whether there is no NaN, no infinity and nothing beyond float32 among them."""
+    if values.dtype == np.float64:
+        return bool((np.abs(values) <= _LARGEST).all())
     return bool(np.isfinite(values).all())
+
+
+def is_finite_number(value: float) -> bool:
+    """Return the same of one number."""
+    return bool(abs(value) <= _LARGEST)
 
 
 def without_bad(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return them with zeros in the place of what is not finite."""
-    return np.where(np.isfinite(values), values, values.dtype.type(0))
+    return np.where(_are_bad(values), values.dtype.type(0), values)
+
+
+def _are_bad(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    are_bad: npt.NDArray[np.bool_] = ~(np.abs(values) <= _LARGEST)
+    return are_bad

@@ -24,26 +24,29 @@ reset themselves.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from sample_profiler.envs.forks import copies_ended
 from sample_profiler.errors import FROM_OUTSIDE, EnvContractError, EnvError, SampleProfilerError, describe_error
+from sample_profiler.repeated_warnings import is_logged
 from sample_profiler.spaces import (
     AgentSpaces,
     EnvSpec,
-    action_width,
     as_dict_space,
+    check_action_space,
+    check_observation_space,
     flatten_observation,
     is_in_range,
     is_lossless,
-    num_entries,
     plain_space,
     value_range,
 )
@@ -64,7 +67,10 @@ __all__ = [
     "read_episode_statistics",
 ]
 
+logger = logging.getLogger(__name__)
+
 _MOST_AGENTS = 1_000_000
+_numbers_of_raised = itertools.count(1)  # of close, of all environments of this process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,18 +109,25 @@ def env_probed(make: Callable[[], Any], name: str) -> Iterator[Any]:
     try:
         yield env
     finally:
-        close_env(env)
+        close_env(env, f"The environment {name}")
 
 
-def close_env(env: Any) -> None:
-    """Close an environment; an error on the way out is of no use to anybody."""
+def close_env(env: Any, title: str) -> None:
+    """Close an environment; an error on the way out is told, and ends nothing.
+
+    Args:
+        env: The environment.
+        title: What it is called in the log.
+    """
     try:
         with copies_ended():
             env.close()
     except FROM_OUTSIDE:
         raise
-    except BaseException:
-        pass
+    except BaseException as error:
+        number = next(_numbers_of_raised)
+        if is_logged(number):
+            logger.warning("%s raised in close: %s (number %d of this process)", title, describe_error(error), number)
 
 
 def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
@@ -140,8 +153,8 @@ def inspect_env(env: Any, name: str | None = None) -> EnvSpec:
                 "reset(), step(), observation_space and action_space"
             )
     num_agents = _read_num_agents(env, name)
-    seen = _read_spaces(env, "observation_space", num_agents, name, _check_observation_space)
-    taken = _read_spaces(env, "action_space", num_agents, name, _check_action_space)
+    seen = _read_spaces(env, "observation_space", num_agents, name, check_observation_space)
+    taken = _read_spaces(env, "action_space", num_agents, name, check_action_space)
     agents = [
         AgentSpaces(as_dict_space(plain_space(seen[agent % len(seen)])), plain_space(taken[agent % len(taken)]))
         for agent in range(max(len(seen), len(taken)))
@@ -264,6 +277,8 @@ def only_number(value: Any) -> Any:
 def _read_number(value: Any, where: str) -> float:
     try:
         return float(only_number(value))
+    except OverflowError:  # of a whole number without bounds
+        return math.inf if value > 0 else -math.inf
     except Exception:  # texts, arrays, and what else people put there
         raise EnvContractError(
             f"{where} of an episode's last info is {_describe(value)}; it is a number: leave out what is none"
@@ -316,46 +331,6 @@ def _read_spaces(
 
 def _count_agents(num_agents: int) -> str:
     return "is one" if num_agents == 1 else f"are {num_agents}"
-
-
-def _check_observation_space(space: gymnasium.Space[Any], attribute: str, name: str) -> None:
-    flat = as_dict_space(space)
-    if all(0 in (item.shape or ()) for item in flat.spaces.values()):
-        raise EnvContractError(
-            f"environment {name}: {attribute} is {space}, in which there is nothing; it needs at least one number"
-        )
-    for key, item in flat.spaces.items():
-        where = f"{attribute}[{key!r}]" if isinstance(space, spaces.Dict | spaces.Tuple) else attribute
-        if isinstance(item, spaces.Text):
-            raise EnvContractError(
-                f"environment {name}: {where} is {item}, and networks read numbers: turn its words or letters into the "
-                "numbers of a MultiDiscrete or a Box in a wrapper, or leave it out there "
-                "(gymnasium.wrappers.FilterObservation)"
-            )
-        if isinstance(item, spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete):
-            continue
-        if not isinstance(item, spaces.Box) or item.dtype is None or item.dtype.kind not in "iuf":
-            raise EnvContractError(
-                f"environment {name}: {where} is {item}; allowed are Box of integers or floats, Discrete, "
-                "MultiDiscrete, MultiBinary, and Tuples and Dicts of them: convert it in a wrapper, for example "
-                "gymnasium.wrappers.FlattenObservation"
-            )
-    if len(flat.spaces) < num_entries(space):
-        raise EnvContractError(
-            f"environment {name}: two entries of {attribute} become one when it is flattened, for example 'a/b' "
-            "and 'b' within 'a': give one of them another name"
-        )
-
-
-def _check_action_space(space: gymnasium.Space[Any], attribute: str, name: str) -> None:
-    try:
-        width = action_width(space)
-    except EnvContractError as error:
-        raise EnvContractError(f"environment {name}: {error}") from None
-    if not width:
-        raise EnvContractError(
-            f"environment {name}: {attribute} {space} has no number to choose; it needs at least one"
-        )
 
 
 def _read_num_agents(env: Any, name: str) -> int:

@@ -13,6 +13,7 @@ from sample_profiler.spaces.actions import (
     part_width,
 )
 from sample_profiler.spaces.as_data import space_from_data, space_to_data
+from sample_profiler.spaces.checks import check_action_space, check_observation_space
 from sample_profiler.spaces.env_spec import AgentSpaces, EnvSpec
 from sample_profiler.spaces.masks import ACTION_MASK_KEY, split_action_mask
 from sample_profiler.spaces.observations import (
@@ -40,6 +41,8 @@ __all__ = [
     "action_parts",
     "action_width",
     "as_dict_space",
+    "check_action_space",
+    "check_observation_space",
     "draw_action",
     "encoded_shape",
     "flatten_action",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import sys
@@ -12,6 +13,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from sample_profiler.envs import contract
 from sample_profiler.envs.contract import (
     EnvSpec,
     check_begun_episodes,
@@ -23,7 +25,7 @@ from sample_profiler.envs.contract import (
     only_number,
     read_episode_statistics,
 )
-from sample_profiler.errors import EnvContractError, EnvError
+from sample_profiler.errors import EnvContractError, EnvError, describe_error
 
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
 
@@ -93,7 +95,11 @@ def test_missing_or_foreign_space(attribute):
         (spaces.Tuple([VECTOR, spaces.Text(3)]), r"observation_space\['1'\] is Text.* numbers of a MultiDiscrete"),
         (spaces.Text(3), "observation_space is Text"),
         (spaces.Dict({"in": spaces.Dict({"deep": spaces.Text(3)})}), r"observation_space\['in/deep'\] is Text"),
-        (spaces.Box(0, 1, (2,), np.bool_), "observation_space is Box"),
+        (spaces.Box(0, 1, (2,), np.bool_), "observation_space is Box.*make it a MultiBinary"),
+        (spaces.Sequence(VECTOR), "observation_space is Sequence.*its size changes from step to step"),
+        (spaces.Dict({1: VECTOR, 2: VECTOR}), "observation_space has the key 1; keys are texts"),
+        (spaces.Dict({"": VECTOR, "b": VECTOR}), "observation_space has the key ''; keys are texts"),
+        (spaces.Discrete(2**40), "observation_space is Discrete.*networks read as 1,099,511,627,776 numbers"),
         (spaces.Dict({}), r"observation_space is Dict\(\), in which there is nothing"),
         (spaces.Box(-1, 1, (0,)), r"observation_space is Box\(.*\), in which there is nothing"),
     ],
@@ -291,7 +297,10 @@ def test_an_environment_that_exits_in_its_constructor_is_an_error_like_any_other
 
 
 @pytest.mark.parametrize("failure", [ZeroDivisionError(), SystemExit(0)])
-def test_what_an_environment_that_was_looked_at_raises_when_it_is_closed_is_of_no_use(failure):
+def test_what_an_environment_that_was_looked_at_raises_when_it_is_closed_is_told_and_ends_nothing(
+    failure, caplog, monkeypatch
+):
+    monkeypatch.setattr(contract, "_numbers_of_raised", itertools.count(1))
     closed = []
 
     def close():
@@ -302,6 +311,10 @@ def test_what_an_environment_that_was_looked_at_raises_when_it_is_closed_is_of_n
     with env_probed(lambda: env, "mine") as probe:
         assert probe is env
     assert closed == [True]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"The environment mine raised in close: {describe_error(failure)} (number 1 of this process)"
+    )
 
 
 def test_an_action_without_any_number_is_refused():

@@ -11,7 +11,7 @@ from sample_profiler.components.rollout_worker import stepping_group
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.envs.bad_numbers import BadNumbers
+from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling import Timing
 
@@ -398,7 +398,7 @@ class Spoiled:
         return getattr(self._env, name)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1e300])
 def test_a_reward_that_is_not_finite_counts_as_0_and_its_step_is_not_trained_on(make_driver, make_env, bad, caplog):
     driver = make_driver([make_env(0), Spoiled(make_env(1), step=2, reward=bad)])
     driver.do_rollout([0, 1])
@@ -490,6 +490,13 @@ def test_bad_numbers_do_not_flood_the_log(caplog):
     for _ in range(1234):
         bad_numbers.report(0, 0, "the reward nan", "step 3 of an episode")
     assert [record.args[1] for record in caplog.records] == [1, 10, 100, 1000]
+
+
+def test_numbers_that_networks_cannot_have_are_infinite():
+    values = np.array([1.0, 1e300, -np.inf, np.nan, 3.4e38])
+    assert describe_bad("obs", values) == "NaN and infinity and beyond float32 in 3 of 5 numbers of observation 'obs'"
+    assert without_bad(values).tolist() == [1.0, 0.0, 0.0, 0.0, 3.4e38]
+    assert [is_finite(values[:1]), is_finite(values[:2]), is_finite(values[3:])] == [True, False, False]
 
 
 def test_huge_numbers_are_numbers(make_driver, make_env, caplog):
