@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,9 +108,10 @@ def package_of(module: str) -> str:
     return inner.partition(".")[0]
 
 
-def imports_of(source: str) -> Iterator[str]:
-    """Yield the full names of what a module imports anywhere, also within functions and for type checkers alone."""
-    return names_in(ast.walk(ast.parse(source)))
+@cache
+def imports_of(source: str) -> tuple[str, ...]:
+    """Return the full names of what a module imports anywhere, also within functions and for type checkers alone."""
+    return tuple(names_in(ast.walk(ast.parse(source))))
 
 
 def imports_of_everybody(source: str) -> Iterator[str]:

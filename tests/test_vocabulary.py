@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def modules(*packages: str) -> Iterator[ast.Module]:
             yield ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
 def names_used(*packages: str) -> set[str]:
     return {node.id for tree in modules(*packages) for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
