@@ -161,4 +161,18 @@ PROFILING = (
         "if waited_ns:",
         ("tests/runtime/loop/test_turns.py",),
     ),
+    Breakage(
+        "a throughput that rose is explained by frames that were trained on later",
+        "sample_profiler/analysis/trends/figures.py",
+        "        fps=fps.mean(span),\n",
+        "        fps=rate(MACHINE, FRAMES) or 0.0,\n",
+        ("tests/analysis/trends/test_trends.py",),
+    ),
+    Breakage(
+        "workers that start in the place of lost ones count as stepping environments",
+        "sample_profiler/analysis/core_shares.py",
+        "load.account.start_s / work_s if work_s else 0.0",
+        "0.0 / work_s if work_s else 0.0",
+        ("tests/analysis/rules/test_losses.py",),
+    ),
 )

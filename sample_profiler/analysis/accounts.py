@@ -13,9 +13,25 @@ from sample_profiler.profiling.session.checks import MAX_SECONDS
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
-from sample_profiler.vocabulary import FOR_LEARNER, MAIN_LOOP, WAIT, WAIT_FOR_TRAJECTORIES, WAIT_POLICY
+from sample_profiler.vocabulary import (
+    DECORRELATE,
+    ENV_RESET,
+    FOR_LEARNER,
+    LOAD_CHECKPOINT,
+    MAIN_LOOP,
+    MAKE_ENV,
+    MAKE_ENVS,
+    MAKE_INFERENCE,
+    START_UP,
+    WAIT,
+    WAIT_FOR_TRAJECTORIES,
+    WAIT_POLICY,
+)
 
-__all__ = ["ComponentAccount", "account", "accounts", "awaited"]
+__all__ = ["START_BLOCKS", "ComponentAccount", "account", "accounts", "awaited"]
+
+START_BLOCKS = frozenset({START_UP, MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
+"""What components do before they take part in the run, at the top of their trees."""
 
 _RUN_DELAY = "run_delay_s"
 # The trees of a process that goes on are read one node after another: what is inside may be this much newer.
@@ -76,6 +92,11 @@ class ComponentAccount:
     def work_s(self) -> float:
         """Seconds of all work."""
         return sum(self.work_ns.values()) / NS_PER_S
+
+    @property
+    def start_s(self) -> float:
+        """Seconds of work before it took part in the run."""
+        return sum(work_ns for block, work_ns in self.work_ns.items() if block in START_BLOCKS) / NS_PER_S
 
     @property
     def waits_s(self) -> float:

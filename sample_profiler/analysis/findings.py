@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -145,6 +146,9 @@ class JudgedRun:
         self.is_saturated = facts.machine_busy is not None and facts.machine_busy >= _SATURATED
         self.is_crowded = facts.machine_busy is not None and facts.machine_busy >= _CROWDED
         self.num_envs = int(facts.flag("num_envs_per_worker", 1))
+        self._busy_of_process = Counter[tuple[str, int]]()
+        for load in facts.components:
+            self._busy_of_process[_process_of(load)] += load.busy
         self.num_idle = 0.0
         if facts.machine_busy is not None and facts.num_cores:
             self.num_idle = facts.num_cores * (1 - facts.machine_busy)
@@ -169,6 +173,16 @@ class JudgedRun:
             return []
         reset_s = fmean(load.seconds_per_pass(_RESETS) for load in self.workers)
         return [f"{percent(self.reset_share)} of it is resetting, {1000 * reset_s:,.1f} ms each time"]
+
+    def part_of_process(self, load: ComponentLoad) -> float:
+        """Return which part of what its process uses of the processors is a component's, as a share of the run's time.
+
+        Components that share a process have of it what they work, and a process that was there for a part of the time
+        counts for that part.
+        """
+        busy = self._busy_of_process[_process_of(load)]
+        presence = min(1.0, load.account.wall_s / self.facts.seconds) if self.facts.seconds else 0.0
+        return presence * (load.busy / busy if busy else 1.0)
 
     def own_work(self, load: ComponentLoad) -> float:
         """Return for which share of the wall a component works, on crowded processors without waiting for one."""
@@ -293,7 +307,10 @@ class JudgedRun:
         """Return the same where other programs go on as they are, for what makes the run wait and not compute."""
         if self.facts.machine_busy is None:
             return wanted
-        used = sum((load.cpu or 0.0) + (load.children_cpu or 0.0) for load in self.facts.components)
+        used = sum(
+            self.part_of_process(load) * ((load.cpu or 0.0) + (load.children_cpu or 0.0))
+            for load in self.facts.components
+        )
         return min(wanted, 1 + self.num_idle / max(used, 0.01))
 
     def sampling_room(self) -> float:
@@ -332,6 +349,10 @@ def describe_sleeps(sleeps: Mapping[str, float]) -> str:
     seen = sum(sleeps.values())
     largest = sorted(sleeps.items(), key=lambda part: -part[1])
     return ", ".join(f"{SLEEP_WORDS[what]} {percent(share / seen)}" for what, share in largest if share >= 0.1 * seen)
+
+
+def _process_of(load: ComponentLoad) -> tuple[str, int]:
+    return load.account.process, load.account.pid
 
 
 def cores_in(load: ComponentLoad, *blocks: str) -> float:

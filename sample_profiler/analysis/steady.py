@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sample_profiler.analysis.accounts import START_BLOCKS
 from sample_profiler.analysis.facts import RunFacts, StartSteps, run_facts
 from sample_profiler.profiling.record.process_record import ProcessRecord
 from sample_profiler.profiling.session.session import Session
 from sample_profiler.profiling.tree.statistics import NS_PER_S
 from sample_profiler.profiling.tree.tree import TreeNode
 from sample_profiler.vocabulary import (
-    DECORRELATE,
     ENV_RESET,
     ENV_STEP,
-    LOAD_CHECKPOINT,
     MAIN_LOOP,
-    MAKE_ENV,
-    MAKE_ENVS,
-    MAKE_INFERENCE,
-    START_UP,
 )
 
 __all__ = ["facts_of_run"]
 
 _NOTHING = TreeNode()
 _COMPILE = "compile_simulator"  # in the first reset, of families whose simulators are compiled
-_START_BLOCKS = frozenset({START_UP, MAKE_ENVS, MAKE_ENV, MAKE_INFERENCE, ENV_RESET, DECORRELATE, LOAD_CHECKPOINT})
-"""What components do before they take part in the run, at the top of their trees."""
 
 
 def facts_of_run(session: Session, steady: Session | None) -> RunFacts:
@@ -92,5 +85,5 @@ def _start_span_ns(record: ProcessRecord, component: str) -> tuple[int, int]:
     """Return when a component began and when it was ready, on the monotonic clock."""
     root = record.trees[component]
     begin_ns = record.read_ns - root.statistics.total_ns
-    start_ns = sum(block.statistics.total_ns for key, block in root.children.items() if key in _START_BLOCKS)
+    start_ns = sum(block.statistics.total_ns for key, block in root.children.items() if key in START_BLOCKS)
     return begin_ns, begin_ns + start_ns

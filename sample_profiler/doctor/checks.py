@@ -5,7 +5,6 @@ The contract is what a run cannot do without. Beyond it, a run goes on with numb
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from gymnasium import spaces
 
 from sample_profiler.doctor.findings import Finding, Findings
 from sample_profiler.doctor.values import arrays_in, fingerprint
-from sample_profiler.envs.bad_numbers import describe_bad, is_finite
+from sample_profiler.envs.bad_numbers import describe_bad, describe_bad_reward, is_finite, is_finite_number
 from sample_profiler.envs.contract import (
     EnvSpec,
     check_begun_episodes,
@@ -111,8 +110,8 @@ class ResultChecks:
                         what,
                     )
         for reward in np.ravel(np.asarray(result[1], np.float64)) if agents else [float(np.ravel(result[1])[0])]:
-            if not math.isfinite(reward):
-                self._add_bad("step", f"the reward {reward}")
+            if not is_finite_number(reward):
+                self._add_bad("step", describe_bad_reward(reward))
 
     def check_end(self, infos: Sequence[Any]) -> None:
         """Check the infos of all agents that ended an episode."""

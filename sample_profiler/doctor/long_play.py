@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from sample_profiler.doctor.measurements import CallTimes, Measurements, growth_
 from sample_profiler.doctor.subject import Examined, Step, Subject
 from sample_profiler.doctor.surroundings import KINDS, Belongings
 from sample_profiler.doctor.values import size_of
+from sample_profiler.envs.bad_numbers import is_finite_number
 from sample_profiler.runtime.machine.children_time import ChildrenTime
 
 __all__ = ["Limits", "LongPlay", "made", "reset_often"]
@@ -168,9 +168,9 @@ class LongPlay:
         self._watch.stop()
         self._yardstick.add(*self._watch.last)
         self._length += 1
-        self._return += step.reward if math.isfinite(step.reward) else 0.0
+        self._return += step.reward if is_finite_number(step.reward) else 0.0
         num = self._subject.num_steps
-        if math.isfinite(step.reward):
+        if is_finite_number(step.reward):
             lowest, highest, size = self._rewards
             self._rewards = min(lowest, step.reward), max(highest, step.reward), size + abs(step.reward)
             self._measured.rewards = *self._rewards[:2], self._rewards[2] / num

@@ -368,7 +368,7 @@ class AgentsEnv(StepsVectors):
         try:
             with copies_ended():
                 yield
-        except (EnvContractError, *FROM_OUTSIDE):  # of a vector
+        except (EnvContractError, *FROM_OUTSIDE):  # the first is of a vector
             raise
         except BaseException as error:
             raise EnvError(f"{self._title} raised in {where}: {describe_error(error)}") from error

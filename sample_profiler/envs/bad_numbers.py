@@ -16,11 +16,12 @@ import numpy.typing as npt
 from sample_profiler.errors import EnvContractError
 from sample_profiler.repeated_warnings import is_logged
 
-__all__ = ["BadNumbers", "describe_bad", "is_finite", "is_finite_number", "without_bad"]
+__all__ = ["BadNumbers", "describe_bad", "describe_bad_reward", "is_finite", "is_finite_number", "without_bad"]
 
 logger = logging.getLogger(__name__)
 
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST, _BYTES = float(np.finfo(np.float32).max), np.dtype(np.float32).itemsize
+_BEYOND = "beyond float32"
 
 
 class BadNumbers:
@@ -90,7 +91,7 @@ class BadNumbers:
         """
         if is_finite_number(reward):
             return reward
-        self._tell(self._describe(env, agent, f"the reward {reward}", where), "it counts as 0", "count it as 0")
+        self._tell(self._describe(env, agent, describe_bad_reward(reward), where), "it counts as 0", "count it as 0")
         return 0.0
 
     def kept(self, env: int, agent: int, statistics: Mapping[str, float], where: str) -> dict[str, float]:
@@ -128,29 +129,33 @@ class BadNumbers:
 
 def describe_bad(key: str, values: npt.NDArray[Any]) -> str:
     """Say what is wrong with an observation."""
-    found = {"NaN": np.isnan(values), "infinity": np.isinf(values)}
-    found["beyond float32"] = _are_bad(values) & ~found["NaN"] & ~found["infinity"]
+    are_finite = _are_finite(values)
+    found = {"NaN": np.isnan(values), "infinity": np.isinf(values), _BEYOND: np.isfinite(values) & ~are_finite}
     kinds = " and ".join(kind for kind, where in found.items() if where.any())
-    return f"{kinds} in {np.sum(_are_bad(values))} of {values.size} numbers of observation {key!r}"
+    return f"{kinds} in {np.sum(~are_finite)} of {values.size} numbers of observation {key!r}"
+
+
+def describe_bad_reward(reward: float) -> str:
+    """Say what is wrong with a reward."""
+    return f"the reward {reward}" + (f", {_BEYOND}," if math.isfinite(reward) else "")
 
 
 def is_finite(values: npt.NDArray[Any]) -> bool:
     """Return whether there is no NaN, no infinity and nothing beyond float32 among them."""
-    if values.dtype == np.float64:
-        return bool((np.abs(values) <= _LARGEST).all())
-    return bool(np.isfinite(values).all())
+    return bool(_are_finite(values).all())
 
 
 def is_finite_number(value: float) -> bool:
     """Return the same of one number."""
-    return bool(abs(value) <= _LARGEST)
+    return abs(float(value)) <= _LARGEST
 
 
 def without_bad(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return them with zeros in the place of what is not finite."""
-    return np.where(_are_bad(values), values.dtype.type(0), values)
+    return np.where(_are_finite(values), values, values.dtype.type(0))
 
 
-def _are_bad(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    are_bad: npt.NDArray[np.bool_] = ~(np.abs(values) <= _LARGEST)
-    return are_bad
+def _are_finite(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    has_more = values.dtype.kind == "f" and values.dtype.itemsize > _BYTES
+    are_finite: npt.NDArray[np.bool_] = np.abs(values) <= _LARGEST if has_more else np.isfinite(values)
+    return are_finite

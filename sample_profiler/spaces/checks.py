@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -11,12 +12,12 @@ from gymnasium import spaces
 
 from sample_profiler.errors import EnvContractError
 from sample_profiler.spaces.actions import action_width
-from sample_profiler.spaces.observations import as_dict_space, encoded_shape, num_entries
+from sample_profiler.spaces.observations import as_dict_space, encoded_shape, num_entries, value_range
 
 __all__ = ["check_action_space", "check_observation_space"]
 
-_MOST_INPUTS = 1 << 24
-"""Numbers that a network reads of one observation: a layer of 16 behind them has a gigabyte of weights."""
+_MOST_VALUES = 1 << 24
+"""Of all Discrete and MultiDiscrete parts together: a layer of 16 behind them has a gigabyte of weights."""
 
 
 def check_observation_space(space: gymnasium.Space[Any], attribute: str, name: str) -> None:
@@ -30,13 +31,13 @@ def check_observation_space(space: gymnasium.Space[Any], attribute: str, name: s
     Raises:
         EnvContractError: They cannot.
     """
-    flat = as_dict_space(space)
-    for key in flat.spaces:
+    for key in _keys(space):
         if not isinstance(key, str) or not key:
             raise EnvContractError(
                 f"environment {name}: {attribute} has the key {key!r}; keys are texts, and not empty: give it a name "
                 "in a wrapper"
             )
+    flat = as_dict_space(space)
     if all(0 in (item.shape or ()) for item in flat.spaces.values()):
         raise EnvContractError(
             f"environment {name}: {attribute} is {space}, in which there is nothing; it needs at least one number"
@@ -50,22 +51,31 @@ def check_observation_space(space: gymnasium.Space[Any], attribute: str, name: s
                 "(gymnasium.wrappers.FilterObservation)"
             )
         if isinstance(item, spaces.Discrete | spaces.MultiBinary | spaces.MultiDiscrete):
-            if (size := math.prod(encoded_shape(item))) > _MOST_INPUTS:
-                raise EnvContractError(
-                    f"environment {name}: {where} is {item}, which networks read as {size:,} numbers, one for each "
-                    "value: make it a Box, or several numbers of a MultiDiscrete, in a wrapper"
-                )
             continue
         if not isinstance(item, spaces.Box) or item.dtype is None or item.dtype.kind not in "iuf":
             raise EnvContractError(
                 f"environment {name}: {where} is {item}; allowed are Box of integers or floats, Discrete, "
                 f"MultiDiscrete, MultiBinary, and Tuples and Dicts of them: {_cure_of(item)}"
             )
+    num_values = sum(math.prod(encoded_shape(item)) for item in flat.spaces.values() if value_range(item) is not None)
+    if num_values > _MOST_VALUES:
+        raise EnvContractError(
+            f"environment {name}: {attribute} is {space}, which networks read as {num_values:,} numbers, one for each "
+            "value: make a Box of it in a wrapper, or several numbers of fewer values"
+        )
     if len(flat.spaces) < num_entries(space):
         raise EnvContractError(
             f"environment {name}: two entries of {attribute} become one when it is flattened, for example 'a/b' "
             "and 'b' within 'a': give one of them another name"
         )
+
+
+def _keys(space: gymnasium.Space[Any]) -> Iterator[Any]:
+    """Yield the keys of dictionaries, however deep they are."""
+    if isinstance(space, spaces.Dict):
+        yield from space.spaces
+    for entry in space.spaces.values() if isinstance(space, spaces.Dict) else getattr(space, "spaces", ()):
+        yield from _keys(entry)
 
 
 def _cure_of(space: gymnasium.Space[Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from sample_profiler.analysis.accounts import ComponentAccount
 from sample_profiler.analysis.facts import ComponentLoad, ProcessorLimits, RunFacts
 from sample_profiler.analysis.verdict import judge
@@ -9,6 +11,7 @@ from sample_profiler.profiling.record.process_record import Anchor, ProcessRecor
 from sample_profiler.profiling.tree.gauges import GaugeNode
 
 SECONDS = 60.0
+_pids = itertools.count(1)  # each component has a process of its own
 
 
 def make_record(trees, *, name="Test", process_started_ns=0, read_ns=0, **gauges):
@@ -34,7 +37,7 @@ def load(
     asleep=None, queued=None, system=None, wall_s=SECONDS, work_s=None,
 ):  # fmt: skip
     work_ns = {block: round(seconds * 1e9) for block, seconds in (work_s or {}).items()}
-    account = ComponentAccount(name, name, 1, round(wall_s * 1e9), work_ns, {}, 0, 0, is_parallel=False)
+    account = ComponentAccount(name, name, next(_pids), round(wall_s * 1e9), work_ns, {}, 0, 0, is_parallel=False)
     kind = name.partition("_")[0]
     return ComponentLoad(
         name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}, device or {},

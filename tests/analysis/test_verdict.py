@@ -21,7 +21,7 @@ RUNS = {
     "not enough data": lambda: judge_run(worker(0), inference(), learner(0.5), seconds=3.0),
     "start-up": lambda: judge_run(worker(0), inference(), learner(0.5), start_s=200.0),
     "lost workers": lambda: judge_run(
-        *(load("RolloutWorker_w0", 0.9, cpu=0.9, wall_s=20.0, work_s={"start_up": 12.0, "env_step": 6.0}),) * 3,
+        *(load("RolloutWorker_w0", 0.9, wall_s=20.0, work_s={"start_up": 12.0, "env_step": 6.0}) for _ in range(3)),
         inference(), learner(0.1), machine_busy=1.0,
     ),
     "serial": lambda: judge_run(worker(0), inference(), learner(0.5), is_serial=True),

@@ -145,7 +145,7 @@ def processor(run: JudgedRun) -> Finding | None:
     headline = f"The processors are used up, most of them by {largest}"
     if largest in OUTSIDE:
         advice.insert(0, Advice("a machine of its own", f"{largest} use {percent(used[largest])} of the cores"))
-    else:
+    elif largest in WHOSE:
         headline += "; the components are in balance"
     component = WHOSE.get(largest, "")
     if component == INFERENCE_WORKER and not run.inference:

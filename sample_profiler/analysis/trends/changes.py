@@ -33,6 +33,12 @@ class Series:
     edges_s: Values
     values: Values
 
+    def mean(self, span: Span) -> float:
+        """Return the mean of the values that are at least half in a span; its level where there is none."""
+        middles_s = (self.edges_s[:-1] + self.edges_s[1:]) / 2
+        values = self.values[(middles_s >= span.begin_s) & (middles_s < span.end_s)]
+        return float(values.mean()) if len(values) else span.level
+
 
 @dataclass(frozen=True)
 class Span:

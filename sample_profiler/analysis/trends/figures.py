@@ -39,7 +39,7 @@ class PartFigures:
     """What a run did in a part of its time.
 
     Attributes:
-        fps: frames per second: the level of the throughput that changed.
+        fps: frames per second.
         others: cores that other programs used; None: not known.
         busy: cores that anybody used; None: not known.
         cpu: cores that the run used, with what it has started.
@@ -122,13 +122,13 @@ def _at(readings: Readings, column: Column, times_s: Values) -> Values:
     return np.interp(times_s, readings.times_s[known], column[known])
 
 
-def figures_of(readings: Readings, span: Span) -> PartFigures:
+def figures_of(readings: Readings, fps: Series, span: Span) -> PartFigures:
     """Return what a run did in a part of its time.
 
     Args:
         readings: of the run.
-        span: the part, and the frames per second in it. Those trained on within it may be others: they come a dataset
-            at a time.
+        fps: its throughput. Frames that are trained on within a part may be others: they come a dataset at a time.
+        span: the part.
     """
     begin_s, end_s = span.begin_s, span.end_s
 
@@ -142,7 +142,7 @@ def figures_of(readings: Readings, span: Span) -> PartFigures:
     periods, held_up = rate(RUNNER, QUOTA_PERIODS) or 0.0, rate(RUNNER, QUOTA_PERIODS_HELD_UP) or 0.0
     shares = {name: _shares(readings, name, begin_s, end_s) for name in readings.blocks}
     return PartFigures(
-        fps=span.level,
+        fps=fps.mean(span),
         others=None if busy is None else max(0.0, busy - cpu),
         busy=busy,
         cpu=cpu,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sample_profiler.analysis.trends.changes import Change, find_changes
+from sample_profiler.analysis.trends.changes import Change, Series, find_changes
 from sample_profiler.analysis.trends.episodes import follows_episodes
 from sample_profiler.analysis.trends.explanations import explain
 from sample_profiler.analysis.trends.figures import figures_of, throughput
@@ -40,17 +40,21 @@ def find_trends(session: Session) -> list[Trend]:
     if readings is None:
         return []
     series = throughput(readings)
-    changes = [] if series is None else [each for each in find_changes(series) if not _is_standstill(readings, each)]
-    largest = sorted(changes, key=lambda change: -abs(np.log(change.ratio)))[:_MOST_CHANGES]
-    trends = [_trend(session, readings, change) for change in sorted(largest, key=lambda change: change.begin_s)]
+    trends = [] if series is None else _throughput_trends(session, readings, series)
     slower = slower_worker(readings)
     if slower is not None and all(trend.cause != "slow worker" for trend in trends):
         trends.append(slower)
     return trends + memory_trends(readings, session.config)
 
 
-def _trend(session: Session, readings: Readings, change: Change) -> Trend:
-    before, after = (figures_of(readings, span) for span in (change.before, change.after))
+def _throughput_trends(session: Session, readings: Readings, series: Series) -> list[Trend]:
+    changes = [change for change in find_changes(series) if not _is_standstill(readings, change)]
+    largest = sorted(changes, key=lambda change: -abs(np.log(change.ratio)))[:_MOST_CHANGES]
+    return [_trend(session, readings, series, change) for change in sorted(largest, key=lambda change: change.begin_s)]
+
+
+def _trend(session: Session, readings: Readings, series: Series, change: Change) -> Trend:
+    before, after = (figures_of(readings, series, span) for span in (change.before, change.after))
     num_cores = session.machine.get("num_cpus") or 1
     found = explain(before, after, num_cores)
     evidence = list(found.evidence)

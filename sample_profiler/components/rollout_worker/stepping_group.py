@@ -16,7 +16,14 @@ from sample_profiler.components.rollout_worker.env_times import NUM_LENGTHS
 from sample_profiler.components.rollout_worker.row_parts import find_parts, spread_parts
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.attribution import checks_contract_on_error
-from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, is_finite_number, without_bad
+from sample_profiler.envs.bad_numbers import (
+    BadNumbers,
+    describe_bad,
+    describe_bad_reward,
+    is_finite,
+    is_finite_number,
+    without_bad,
+)
 from sample_profiler.envs.episodes import EpisodeTracker
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
@@ -307,7 +314,7 @@ class SteppingGroup:
             env, agent = divmod(row, self._num_agents)
             where = f"step {self._counted.lengths[row]} of an episode"
             if not is_finite_number(rewards[row]):
-                self._bad_numbers.report(self._first_env + env, agent, f"the reward {rewards[row]}", where)
+                self._bad_numbers.report(self._first_env + env, agent, describe_bad_reward(rewards[row]), where)
                 rewards[row] = 0.0
                 self._leave_out(slot)
             seen = self._part_of_row[row].memory.observations

@@ -129,7 +129,7 @@ class TensorGroup(VectorGroup):
         members, now, where = self._members, self.step_index, self._where
         behind, ended = now + 1, step.terminated | step.truncated
         seen, final, are_bad, are_seen_bad = self._read_observations(step, ended)
-        is_finite = torch.isfinite(step.rewards)
+        is_finite = torch.isfinite(step.rewards.float())  # as networks have them
         left_out = members.spoiled | are_bad | ~is_finite
         memory.spoiled[where, now] = left_out & ~members.inactive if self._has_absent else left_out
         memory.inactive[where, now] = left_out | members.inactive if self._has_absent else left_out
@@ -199,7 +199,7 @@ class TensorGroup(VectorGroup):
             self._is_out_of_range[key] |= (mended[key] != observations[key]).any()
         for key in self._float_keys:
             values = observations[key]
-            is_good = torch.isfinite(values)
+            is_good = torch.isfinite(values.float())
             mended[key] = torch.where(is_good, values, 0)
             is_bad = ~is_good.reshape(len(values), -1).all(1)
             are_bad = is_bad if are_bad is None else are_bad | is_bad

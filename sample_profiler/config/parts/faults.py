@@ -25,6 +25,6 @@ class FaultOptions:
     so long."""
 
     on_bad_numbers: Literal["skip", "stop"] = "skip"
-    """What follows a NaN or an infinity in an observation, a reward, a statistic of an episode, a loss or a gradient:
-    what it touches is left out, or the run ends. It also ends after ten training steps in a row that had to be
-    left out."""
+    """What follows a NaN or an infinity in an observation, a reward, a statistic of an episode, a loss or a gradient,
+    or a number beyond float32 in one of the first two: what it touches is left out, or the run ends. It also ends after
+    ten training steps in a row that had to be left out."""

@@ -11,7 +11,7 @@ from sample_profiler.components.rollout_worker import stepping_group
 from sample_profiler.components.rollout_worker.stepping_group import SteppingGroup
 from sample_profiler.envs import inspect_env
 from sample_profiler.envs.agents import AgentsEnv
-from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, without_bad
+from sample_profiler.envs.bad_numbers import BadNumbers, describe_bad, is_finite, is_finite_number, without_bad
 from sample_profiler.errors import EnvContractError
 from sample_profiler.profiling import Timing
 
@@ -408,8 +408,9 @@ def test_a_reward_that_is_not_finite_counts_as_0_and_its_step_is_not_trained_on(
     assert np.isfinite(driver.memory.rewards).all()
     assert np.isfinite(driver.group._counted.returns).all()
     (record,) = caplog.records
+    what = f"{bad}, beyond float32," if np.isfinite(bad) else f"{bad}"
     assert (
-        f"environment 1 (scripted), agent 0, returned the reward {bad} in step 2 of an episode" in record.getMessage()
+        f"environment 1 (scripted), agent 0, returned the reward {what} in step 2 of an episode" in record.getMessage()
     )
 
 
@@ -492,11 +493,15 @@ def test_bad_numbers_do_not_flood_the_log(caplog):
     assert [record.args[1] for record in caplog.records] == [1, 10, 100, 1000]
 
 
-def test_numbers_that_networks_cannot_have_are_infinite():
-    values = np.array([1.0, 1e300, -np.inf, np.nan, 3.4e38])
-    assert describe_bad("obs", values) == "NaN and infinity and beyond float32 in 3 of 5 numbers of observation 'obs'"
-    assert without_bad(values).tolist() == [1.0, 0.0, 0.0, 0.0, 3.4e38]
-    assert [is_finite(values[:1]), is_finite(values[:2]), is_finite(values[3:])] == [True, False, False]
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
+def test_what_networks_cannot_have_is_bad_in_numbers_of_any_width(dtype):
+    has_more = np.dtype(dtype).itemsize > 4
+    values = np.array([1.0, 6e4, -np.inf, np.nan, 2e38 if has_more else 2.0, 1e300 if has_more else np.inf], dtype)
+    beyond = " and beyond float32" if has_more else ""
+    assert describe_bad("obs", values) == f"NaN and infinity{beyond} in 3 of 6 numbers of observation 'obs'"
+    assert (without_bad(values) == np.where([True, True, False, False, True, False], values, 0)).all()
+    found = [(is_finite(values[i : i + 1]), is_finite_number(values[i])) for i in range(6)]
+    assert found == [(True, True), (True, True), (False, False), (False, False), (True, True), (False, False)]
 
 
 def test_huge_numbers_are_numbers(make_driver, make_env, caplog):

@@ -53,6 +53,16 @@ def assert_equal_memory(tensors, arrays):
         np.testing.assert_array_equal(found.numpy(), expected, err_msg=name)
 
 
+class WideRewards(CountingVector):
+    """Its first member has a reward in its second step that float32 has no room for."""
+
+    def _returned(self, *keys):
+        if "rewards" in keys:
+            self.memory["rewards"] = self.memory["rewards"].astype(np.float64)
+            self.memory["rewards"][0] = -1e300 if self.num_steps == 2 else self.memory["rewards"][0]
+        return super()._returned(*keys)
+
+
 @pytest.mark.parametrize("bad_at", [(), (3, 6, 10)], ids=["good", "bad"])
 @pytest.mark.parametrize("tells_final", [True, False])
 @pytest.mark.parametrize("mode", MODES)
@@ -69,6 +79,14 @@ def test_the_memory_is_the_same_as_on_the_host(speaks, mode, tells_final, bad_at
         assert there.told() == expected
         assert_equal_memory(there.memory, host.memory)
     assert len(there.group.episodes) > 20
+
+
+def test_a_reward_beyond_float32_is_left_out_on_a_device_as_it_is_on_the_host():
+    host, there = Driver(WideRewards(), SteppingGroup), TensorDriver(WideRewards(speaks="torch"))
+    host.do_rollouts(1), there.do_rollouts(1)
+    assert_equal_memory(there.memory, host.memory)
+    assert there.memory.spoiled[0].tolist() == [False, True, False, False]
+    assert torch.isfinite(there.memory.rewards).all()
 
 
 def test_what_episodes_led_to_that_were_cut_off_is_kept():
