@@ -39,7 +39,7 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt $(shell find sample_profil
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install -c constraints.txt -e '.[atari,box2d,mujoco,video,profilers,memray,py-spy,web,export,docs,dev]'
-	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.kernels.kernels import KERNELS; \
+	@$(BIN)/python -c "from sample_profiler.profiling import TWIN; from sample_profiler.model.kernels.built import KERNELS; \
 		print(f'sample_profiler is installed; recorder: {TWIN}, kernels of networks: {KERNELS}')"
 	@$(COMPILE)
 	@touch $@

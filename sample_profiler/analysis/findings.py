@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -146,7 +146,7 @@ class JudgedRun:
         self.is_saturated = facts.machine_busy is not None and facts.machine_busy >= _SATURATED
         self.is_crowded = facts.machine_busy is not None and facts.machine_busy >= _CROWDED
         self.num_envs = int(facts.flag("num_envs_per_worker", 1))
-        self._busy_of_process = Counter[tuple[str, int]]()
+        self._busy_of_process = defaultdict[tuple[str, int], float](float)
         for load in facts.components:
             self._busy_of_process[_process_of(load)] += load.busy
         self.num_idle = 0.0

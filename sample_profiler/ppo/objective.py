@@ -18,14 +18,15 @@ from torch import Tensor
 from sample_profiler.config import LossOptions
 from sample_profiler.model import ActionDistribution
 from sample_profiler.model.distributions import MAX_STDDEV, MIN_STDDEV, Categorical, DiagonalGaussian
+from sample_profiler.model.kernels.built import ARE_BUILT
 from sample_profiler.ppo import losses
 from sample_profiler.ppo.training_data import RecordedSteps, Targets
 from sample_profiler.profiling import Timing
 from sample_profiler.profiling.ranges import profile_range
 
-try:
+if ARE_BUILT:
     from sample_profiler.model.kernels import _objective
-except ImportError:  # there was no compiler
+else:
     _objective = None  # type: ignore[assignment]
 
 __all__ = ["Objective", "Sums"]

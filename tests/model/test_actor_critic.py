@@ -12,7 +12,7 @@ from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.model import make_actor_critic
 from sample_profiler.model.encoders import ObservationEncoder
-from sample_profiler.model.kernels.kernels import KERNELS
+from sample_profiler.model.kernels.built import KERNELS
 from sample_profiler.model.layers import Mlp
 from sample_profiler.model.registry import ModelParts
 

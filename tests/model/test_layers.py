@@ -8,7 +8,8 @@ from torch import nn
 
 from sample_profiler.config import ModelOptions
 from sample_profiler.model.kernels import kernels
-from sample_profiler.model.kernels.kernels import KERNELS, Elu
+from sample_profiler.model.kernels.built import KERNELS
+from sample_profiler.model.kernels.kernels import Elu
 from sample_profiler.model.kernels.linear import Linear
 from sample_profiler.model.layers import Mlp, initialize_weights, make_activation
 

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from sample_profiler.config import ModelOptions, ObservationOptions
 from sample_profiler.model import make_actor_critic
-from sample_profiler.model.kernels.kernels import KERNELS
+from sample_profiler.model.kernels.built import KERNELS
 from sample_profiler.model.precision import InferenceNetwork, computing_in
 
 CPU = torch.device("cpu")

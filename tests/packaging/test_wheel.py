@@ -127,7 +127,7 @@ def test_examples_of_the_readme_run_from_a_wheel_with_and_without_a_compiler(
     which: str, request: pytest.FixtureRequest, tmp_path: Path
 ):
     wheel: Built = request.getfixturevalue(which)
-    kinds = "import sample_profiler as s, sample_profiler.profiling as p, sample_profiler.model.kernels.kernels as k\n"
+    kinds = "import sample_profiler as s, sample_profiler.profiling as p, sample_profiler.model.kernels.built as k\n"
     printed = wheel.run("-c", f"{kinds}print(s.__file__, p.TWIN, k.KERNELS)", folder=tmp_path)
     parts = "compiled compiled" if which == "built" else "pure Python PyTorch's"
     assert printed.strip() == f"{wheel.site / 'sample_profiler' / '__init__.py'} {parts}"

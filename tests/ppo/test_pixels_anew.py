@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sample_profiler.config import parse_config
 from sample_profiler.model import ActorCritic, make_actor_critic
-from sample_profiler.model.kernels.kernels import KERNELS
+from sample_profiler.model.kernels.built import KERNELS
 from sample_profiler.model.precision import computing_in
 from sample_profiler.model.registry import ModelParts
 from sample_profiler.ppo.forward_passes import ForwardPasses

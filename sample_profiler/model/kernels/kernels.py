@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sample_profiler.model.kernels.built import ARE_BUILT
+
 __all__ = [
     *(
-        "KERNELS",
         "Activation",
         "Elu",
         "activate_in_place",
@@ -28,14 +29,10 @@ __all__ = [
     *("sum_bytes", "to_pixels"),
 ]
 
-try:
+if ARE_BUILT:
     from sample_profiler.model.kernels import _kernels
-    from sample_profiler.model.kernels._kernels import scale_to_pixels as _latest  # noqa: F401, of what was added
-except ImportError:  # there was no compiler, or what it made is older than this file
+else:
     _kernels = None  # type: ignore[assignment]
-
-KERNELS = "PyTorch's" if _kernels is None else "compiled"
-"""Whose loops there are."""
 
 _NUMBERS = (torch.float32, torch.bfloat16)
 _SCALED = (torch.uint8, torch.float32, torch.float64)

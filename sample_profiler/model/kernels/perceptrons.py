@@ -15,14 +15,15 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from sample_profiler.model.kernels.built import ARE_BUILT
 from sample_profiler.model.kernels.kernels import Activation, is_traced
 
 __all__ = ["Layers", "Part", "Stack", "TrainedLayer", "as_trained", "fits", "make_fused_mlp", "pass_and_learn"]
 
-try:
+if ARE_BUILT:
     from sample_profiler.model.kernels import _perceptrons
     from sample_profiler.model.kernels._perceptrons import MOST_WIDTH, ROWS, WIDTH
-except ImportError:  # there was no compiler
+else:
     _perceptrons = None  # type: ignore[assignment]
     MOST_WIDTH, ROWS, WIDTH = 0, 1, 1
 

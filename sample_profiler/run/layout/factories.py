@@ -238,7 +238,7 @@ def make_learner(blueprint: Blueprint, policy: int, told: frozenset[type], repor
     import torch
 
     from sample_profiler.components.learner import Learner, LearnerMemory, LearnerOptions, LearnerPorts
-    from sample_profiler.model.kernels.kernels import KERNELS
+    from sample_profiler.model.kernels.built import KERNELS
     from sample_profiler.storage.checkpoints import CheckpointFolder
 
     config, channels = blueprint.config, blueprint.channels

@@ -17,7 +17,7 @@ import pytest
 
 import sample_profiler
 from harness.runs import CARTPOLE, SMALL, run
-from sample_profiler.model.kernels.kernels import KERNELS
+from sample_profiler.model.kernels.built import KERNELS
 from sample_profiler.profiling import ranges
 
 VARIABLE = sample_profiler.RANGES_VARIABLE

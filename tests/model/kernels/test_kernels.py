@@ -7,6 +7,8 @@ import importlib.util
 import itertools
 import math
 import pickle
+import runpy
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -14,7 +16,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sample_profiler.model.kernels import kernels
+from sample_profiler.model import kernels as package
+from sample_profiler.model.kernels import built, kernels
 from sample_profiler.model.kernels.kernels import (
     Activation,
     Elu,
@@ -43,7 +46,18 @@ def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def test_kernels_are_there_where_they_were_built() -> None:
     is_built = importlib.util.find_spec("sample_profiler.model.kernels._kernels") is not None
 
-    assert (kernels.KERNELS == "compiled") == is_built
+    assert (built.KERNELS == "compiled") == built.ARE_BUILT == is_built
+
+
+@pytest.mark.parametrize("name", ["_objective", "_perceptrons"])
+def test_of_kernels_that_were_built_before_some_came_none_is_used(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not built.ARE_BUILT:
+        pytest.skip("there was no compiler")
+    monkeypatch.setitem(sys.modules, f"{package.__name__}.{name}", None)
+    monkeypatch.delattr(package, name)
+    found = runpy.run_path(built.__file__)
+    assert not found["ARE_BUILT"]
+    assert found["KERNELS"] == "PyTorch's, those compiled are of an earlier version: install again"
 
 
 @pytest.mark.parametrize("dtype", PRECISION)

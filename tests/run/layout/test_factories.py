@@ -10,7 +10,7 @@ from sample_profiler.components.batcher import Batcher
 from sample_profiler.components.rollout_worker.worker import RolloutWorker
 from sample_profiler.envs import registry
 from sample_profiler.errors import CheckpointError
-from sample_profiler.model.kernels.kernels import KERNELS
+from sample_profiler.model.kernels.built import KERNELS
 from sample_profiler.ppo.optimizers import FusedAdam
 from sample_profiler.run.layout import factories as making
 from sample_profiler.runtime.machine import core_shares
