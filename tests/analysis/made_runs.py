@@ -34,10 +34,11 @@ def make_record(trees, *, name="Test", process_started_ns=0, read_ns=0, **gauges
 
 def load(
     name, busy, waits=None, blocks=None, counts=None, cpu=0.5, starved=0.1, gauges=None, device=None, children_cpu=None,
-    asleep=None, queued=None, system=None, wall_s=SECONDS, work_s=None,
+    asleep=None, queued=None, system=None, wall_s=SECONDS, work_s=None, pid=None,
 ):  # fmt: skip
     work_ns = {block: round(seconds * 1e9) for block, seconds in (work_s or {}).items()}
-    account = ComponentAccount(name, name, next(_pids), round(wall_s * 1e9), work_ns, {}, 0, 0, is_parallel=False)
+    process = ("Serial", pid) if pid else (name, next(_pids))
+    account = ComponentAccount(name, *process, round(wall_s * 1e9), work_ns, {}, 0, 0, is_parallel=False)
     kind = name.partition("_")[0]
     return ComponentLoad(
         name, kind, account, busy, waits or {}, blocks or {}, counts or {}, cpu, starved, gauges or {}, device or {},

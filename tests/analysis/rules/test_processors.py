@@ -114,6 +114,15 @@ def test_where_games_are_not_told_from_other_programs_the_verdict_does_not_eithe
     assert "processes outside the run's components use 80 % of them" in verdict.evidence
 
 
+def test_components_that_share_a_process_count_once():
+    steps, trains = {"env_step": 0.5}, {"train": 0.4}
+    sharing = {"cpu": 1.0, "children_cpu": 0.0, "pid": 7}  # what the process uses, told of each of them
+    loads = [load("RolloutWorker_w0", 0.6, blocks=steps, **sharing), load("Learner_0", 0.4, blocks=trains, **sharing)]
+    loads[1].counts["train"] = 100
+    verdict = judge_run(*loads, machine_busy=1.0, is_serial=True)
+    assert (verdict.cause, verdict.evidence[-1]) == ("serial", "other programs use 50 % of the 2 cores")
+
+
 @pytest.mark.parametrize("machine_busy", [0.99, 0.5])
 def test_other_programs_that_use_much_of_the_processors_are_told_of_beside_another_cause(machine_busy):
     waits, blocks, counts = {"inference": 0.03, "learner": 0.0}, {"env_step": 0.95}, {"env_step": 1000}
