@@ -24,7 +24,8 @@ def lost_workers(run: JudgedRun) -> Finding | None:
     if num_lost < _FEWEST or not wall_s or starting_s < MUCH * wall_s:
         return None
     names = sorted(again_s, key=lambda name: -len(again_s[name]))
-    evidence = [f"{name} was lost {len(again_s[name])} times" for name in names[:_MOST_NAMED]]
+    counted = [(name, len(again_s[name])) for name in names[:_MOST_NAMED]]
+    evidence = [f"{name} was lost {number} time{'s' * (number > 1)}" for name, number in counted]
     evidence.append(f"one takes {starting_s / num_lost:.1f} s to start")
     why = "the log says of each why it is lost; sample-profiler doctor tries the environment alone"
     headline = (
