@@ -497,7 +497,7 @@ def test_bad_numbers_do_not_flood_the_log(caplog):
 def test_what_networks_cannot_have_is_bad_in_numbers_of_any_width(dtype):
     has_more = np.dtype(dtype).itemsize > 4
     values = np.array([1.0, 6e4, -np.inf, np.nan, 2e38 if has_more else 2.0, 1e300 if has_more else np.inf], dtype)
-    beyond = " and beyond float32" if has_more else ""
+    beyond = " and values beyond float32" if has_more else ""
     assert describe_bad("obs", values) == f"NaN and infinity{beyond} in 3 of 6 numbers of observation 'obs'"
     assert (without_bad(values) == np.where([True, True, False, False, True, False], values, 0)).all()
     found = [(is_finite(values[i : i + 1]), is_finite_number(values[i])) for i in range(6)]
