@@ -130,7 +130,8 @@ class BadNumbers:
 def describe_bad(key: str, values: npt.NDArray[Any]) -> str:
     """Say what is wrong with an observation."""
     are_finite = _are_finite(values)
-    found = {"NaN": np.isnan(values), "infinity": np.isinf(values), f"values {_BEYOND}": np.isfinite(values) & ~are_finite}
+    found = {"NaN": np.isnan(values), "infinity": np.isinf(values)}
+    found[f"values {_BEYOND}"] = np.isfinite(values) & ~are_finite
     kinds = " and ".join(kind for kind, where in found.items() if where.any())
     return f"{kinds} in {np.sum(~are_finite)} of {values.size} numbers of observation {key!r}"
 
