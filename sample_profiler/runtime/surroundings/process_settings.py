@@ -46,7 +46,12 @@ _TIME_FUNCTIONS = ("time", "monotonic", "monotonic_ns", "perf_counter", "perf_co
 _LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
 _MOST_NAMES = 5
 _entered: list[object] = []
-_URGENT = ("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode")
+_URGENT = frozenset(
+    (
+        *("the limit RLIMIT_NOFILE", "the limit RLIMIT_FSIZE"),  # what is next opens or writes a file
+        *("PyTorch's default type", "whether PyTorch keeps gradients", "PyTorch's inference mode"),
+    )
+)
 _OF_CUDNN = ("enabled", "benchmark", "deterministic")
 _DEADLY_TIMERS = {
     signal.SIGALRM: signal.ITIMER_REAL,
@@ -102,7 +107,7 @@ class ProcessSettings:
         self.is_told = is_told
         self._clock = time.monotonic
         self._settings = [*_list_settings(), *_StandardStreams().settings()]
-        self._urgent: list[_Setting] = []
+        self._urgent = [setting for setting in self._settings if setting.name in _URGENT]
         self._has_torch = False
         self._before: dict[str, Any] = {}
         self._told: set[str] = set()
@@ -115,7 +120,7 @@ class ProcessSettings:
             self._has_torch = True
             added = _list_torch_settings()
             self._settings += added
-            self._urgent = [setting for setting in added if setting.name in _URGENT]
+            self._urgent += [setting for setting in added if setting.name in _URGENT]
         self._before = {setting.name: setting.read_if_possible() for setting in self._settings}
 
     def changes(self) -> dict[str, str]:
@@ -128,10 +133,14 @@ class ProcessSettings:
         return {setting.name: setting.name + setting.describe(before, now) for setting, before, now in differing}
 
     def is_kept_where_it_hurts(self) -> bool:
-        """Tell, within a microsecond, whether what others in this process need next is as it was."""
+        """Tell, within two microseconds, whether what others in this process need next is as it was."""
         if time.monotonic is not self._clock:  # no timer would be due any more
             return False
-        return all(setting.read() == self._before[setting.name] for setting in self._urgent)
+        for setting in self._urgent:
+            before, now = self._before[setting.name], setting.read()
+            if now != before and not setting.is_kept(before, now):
+                return False
+        return True
 
     def look(self) -> None:
         """Check, if what is needed next is not as it was."""

@@ -1,4 +1,4 @@
-"""A training script whose environment spoils its process as SPOIL names it. Run by test_spoiled_processes.py."""
+"""A training script whose environment does to its process what SPOIL names. Run by test_spoiled_processes.py."""
 
 from __future__ import annotations
 
@@ -285,9 +285,10 @@ class SpoilingEnv(gymnasium.Env):
         self._spoil("close")
 
     def _spoil(self, where: str) -> None:
-        wanted, _, what = SPOIL.partition(":")
-        if wanted.removeprefix("worker_") == where and not (wanted.startswith("worker_") and self._is_probed):
-            SPOILERS[what]()
+        for deed in SPOIL.split():
+            wanted, _, what = deed.partition(":")
+            if wanted.removeprefix("worker_") == where and not (wanted.startswith("worker_") and self._is_probed):
+                SPOILERS[what]()
 
 
 register_env("spoiling", lambda _, __, placement, render_mode=None: SpoilingEnv(placement))

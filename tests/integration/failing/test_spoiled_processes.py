@@ -21,8 +21,11 @@ MODES = ("parallel", "serial")
 FLAGS = (
     *("--env=spoiling", "--experiment=mine", "--use_rnn=False", "--num_workers=2", "--num_envs_per_worker=2"),
     *("--rollout=8", "--batch_size=64", "--num_epochs=1", "--encoder_mlp_layers", "16", "--device=cpu"),
-    *("--train_for_env_steps=1000", "--hang_timeout=3"),
+    "--train_for_env_steps=1000",
 )
+# What hangs is noticed soon; what does not has time enough to import PyTorch on a machine that is busy.
+HANG_TIMEOUT_S = 3
+PATIENCE_S = 60
 
 
 class Ended(NamedTuple):
@@ -49,15 +52,19 @@ class Ended(NamedTuple):
 
 
 def train_spoiled(spoil: str, mode: str, folder: Path, *flags: str) -> Ended:
+    hang_timeout_s = HANG_TIMEOUT_S if re.search(r"\bhang|_hang", spoil) else PATIENCE_S
     process = subprocess.run(
-        [sys.executable, str(SCRIPT), *FLAGS, f"--serial_mode={mode == 'serial'}", *flags],
+        [
+            *(sys.executable, str(SCRIPT), *FLAGS),
+            *(f"--serial_mode={mode == 'serial'}", f"--hang_timeout={hang_timeout_s}", *flags),
+        ],
         cwd=folder,
         env={**os.environ, "SPOIL": spoil},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
         start_new_session=True,
     )
@@ -81,18 +88,21 @@ def test_what_is_changed_of_the_process_is_noticed_and_the_run_goes_on(where, mo
         assert ended.output.count(words) == 1, words
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        *("constructor:leave_thread", "constructor:leave_process", "constructor:hang_at_exit", "close:leave_thread"),
-        *("constructor:close_streams", "step:redirect_output", "constructor:remove_folder", "step:reap_children"),
-        *("constructor:start_session", "constructor:leave_simulator", "step:change_torch", "step:alarm"),
-        *("reset:fork_and_exit", "constructor:fork_and_return", "reset:fork_and_return", "close:fork_and_raise"),
-        *("reset:fail_in_del", "constructor:fork_and_exit", "step:kill_group", "reset:end_own_process"),
-        *("close:end_own_process", "close:cancel", "close:panic", "reset:use_up_files", "step:spoil_precision"),
-    ],
+# What gets on with each other is done by one run: what fails is then told by its traceback, or found one at a time.
+HARMLESS = (
+    "constructor:leave_thread constructor:leave_process constructor:leave_simulator constructor:start_session "
+    "constructor:fork_and_exit constructor:fork_and_return close:leave_thread close:end_own_process",
+    "constructor:remove_folder reset:fork_and_exit reset:fork_and_return reset:fail_in_del reset:end_own_process "
+    "step:change_torch step:spoil_precision step:reap_children step:alarm close:fork_and_raise",
+    "constructor:close_streams close:cancel",
+    "step:redirect_output step:kill_group close:panic",
+    "constructor:hang_at_exit",
+    "reset:use_up_files",
 )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("spoil", HARMLESS)
 def test_the_run_goes_on_and_the_command_ends(spoil, mode, tmp_path):
     ended = train_spoiled(spoil, mode, tmp_path)
     assert (ended.status, ended.has_trained) == (0, True), ended.output
@@ -100,7 +110,7 @@ def test_the_run_goes_on_and_the_command_ends(spoil, mode, tmp_path):
     if mode == "serial" and "leave" in spoil:
         assert "was left" in ended.output or "has left" in ended.output
     if mode == "serial" and "hang_at_exit" in spoil:
-        assert "The exit hangs, and is cut off after 3 s" in ended.output
+        assert f"The exit hangs, and is cut off after {HANG_TIMEOUT_S} s" in ended.output
 
 
 @pytest.mark.parametrize(

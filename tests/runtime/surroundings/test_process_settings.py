@@ -214,6 +214,21 @@ def test_what_pytorch_has_one_of_is_put_back(settings, caplog):
     mode.__exit__(None, None, None)
 
 
+@pytest.mark.parametrize("limit", [resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE])
+def test_limits_of_files_hurt_at_once_when_they_are_lowered_alone(settings, limit):
+    soft, hard = resource.getrlimit(limit)
+    lower = 1000 if soft == resource.RLIM_INFINITY else soft - 1
+    resource.setrlimit(limit, (lower, hard))
+    assert not settings.is_kept_where_it_hurts()
+    settings.look()
+    assert resource.getrlimit(limit) == (soft, hard)
+    settings.expect_change()
+    resource.setrlimit(limit, (lower, hard))
+    settings.expect_change()
+    resource.setrlimit(limit, (soft, hard))
+    assert settings.is_kept_where_it_hurts()
+
+
 def test_a_process_beside_one_that_tells_puts_back_in_silence(caplog):
     caplog.set_level(logging.DEBUG)
     settings = ProcessSettings(is_told=False)
