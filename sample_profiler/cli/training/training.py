@@ -27,9 +27,9 @@ from sample_profiler.runtime.machine.ray_cluster import check_cluster, import_ra
 from sample_profiler.runtime.processes.launcher_gone import find_launcher
 from sample_profiler.runtime.processes.main_module import check_main_module
 from sample_profiler.runtime.signals.ending_signals import signals_raising
+from sample_profiler.runtime.surroundings.alarms import alarms_survived
 from sample_profiler.runtime.surroundings.exit_blockers import ExitBlockers
 from sample_profiler.runtime.surroundings.outputs import outputs_kept
-from sample_profiler.runtime.surroundings.process_settings import alarms_survived
 from sample_profiler.storage.checkpoint_names import newest_steps
 
 __all__ = ["train_as_told"]

@@ -49,9 +49,10 @@ from sample_profiler.runtime.processes.orphans import become_subreaper, end_desc
 from sample_profiler.runtime.processes.runner_gone import is_closed, watch_runner
 from sample_profiler.runtime.signals.ending_signals import SAME_SIGNAL_S, EndRequests, prepare_for_signals
 from sample_profiler.runtime.signals.suspension import LOOK_INTERVAL_S
+from sample_profiler.runtime.surroundings.alarms import survive_alarms
 from sample_profiler.runtime.surroundings.outputs import keep_outputs
 from sample_profiler.runtime.surroundings.own_pipes import FILES_CLOSED, OwnPipes
-from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings, survive_alarms
+from sample_profiler.runtime.surroundings.process_settings import SETTINGS_INTERVAL_S, ProcessSettings
 from sample_profiler.vocabulary import START_UP
 
 __all__ = [
