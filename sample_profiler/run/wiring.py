@@ -207,6 +207,7 @@ class SerialWiring:
         self._started_ns = surroundings.started_ns
         self._turns = Turns()
         self._components: list[Component] = []
+        self._with_others_code: set[str] = set()
         self._reports = WatchedReports(self._watch)
         self._active = ""
         self._loop: EventLoop | None = None
@@ -286,7 +287,8 @@ class SerialWiring:
 
     def _beat(self) -> None:
         self._watch.beat()
-        self._settings.look()
+        if self.active_component() in self._with_others_code:  # it has been, and the next one begins
+            self._settings.look()
 
     def _make_components(self) -> None:
         for plan in _plan_connected(self._blueprint, self.runner):
@@ -300,6 +302,7 @@ class SerialWiring:
                 component = plan.make(self._reports)
             finally:
                 if plan.settings.has_environments:
+                    self._with_others_code.add(self._active)
                     self._settings.check()
             self._turns.join(self._active, component.timing)
             component.timing.backdate(self._started_ns, START_UP)

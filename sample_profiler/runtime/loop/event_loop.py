@@ -101,6 +101,7 @@ class PipeWaiter:
         self._queues = [source for source in sources if isinstance(source, LocalChannel)]
         self._sources = {source.fileno(): source for source in sources if not isinstance(source, LocalChannel)}
         self._poll = select.poll()
+        self._has_told_of_limit = False
         for descriptor in self._sources:
             self._poll.register(descriptor, select.POLLIN)
 
@@ -115,7 +116,9 @@ class PipeWaiter:
             if error.errno != errno.EINVAL:
                 raise
             # The limit of open files is below what there is to listen to.
-            logger.warning("The limit of open files was lowered, by an environment or what it uses; it is raised again")
+            if not self._has_told_of_limit:  # who lowers it does so at every step
+                self._has_told_of_limit = True
+                logger.warning("The limit of open files was lowered, by an environment or what it uses; it is raised")
             allow_all_open_files()
             events = self._poll.poll(timeout_ms)
         return [*(self._sources[descriptor] for descriptor, _ in events), *queues]

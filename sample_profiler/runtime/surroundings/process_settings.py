@@ -59,7 +59,7 @@ class ProcessSettings:
         return {setting.name: setting.name + setting.describe(before, now) for setting, before, now in differing}
 
     def is_kept_where_it_hurts(self) -> bool:
-        """Tell, within two microseconds, whether what others in this process need next is as it was."""
+        """Tell, within a few microseconds, whether what others in this process need next is as it was."""
         if time.monotonic is not self._clock:  # no timer would be due any more
             return False
         for setting in self._urgent:

@@ -31,7 +31,7 @@ __all__ = ["Setting", "list_settings", "list_torch_settings"]
 _OWN_LOGGERS = "sample_profiler"
 _WATCHED_SIGNALS = (*ENDING_SIGNALS, signal.SIGCHLD, signal.SIGPIPE)
 _TIME_FUNCTIONS = ("time", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep")
-_LIMITS_OF_FILES = ("FSIZE", "NOFILE")
+_LIMITS_OF_WHO_IS_NEXT = ("AS", "DATA", "FSIZE", "NOFILE", "NPROC")
 _LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
 _MOST_NAMES = 5
 _entered: list[object] = []
@@ -117,7 +117,7 @@ def list_settings() -> list[Setting]:
             partial(resource.getrlimit, limit),
             partial(resource.setrlimit, limit),
             _is_no_lower,
-            is_urgent=name in _LIMITS_OF_FILES,  # who is next opens or writes a file
+            is_urgent=name in _LIMITS_OF_WHO_IS_NEXT,
         )
         for name, limit in limits
     ]

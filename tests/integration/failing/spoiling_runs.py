@@ -219,8 +219,9 @@ def say_too_much():
     raise ValueError("x" * 30_000_000)
 
 
-def use_up_files():
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+def lower_limits():
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_DATA):
+        resource.setrlimit(limit, (0, resource.getrlimit(limit)[1]))
 
 
 def spoil_precision():

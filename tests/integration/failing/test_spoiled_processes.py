@@ -97,7 +97,7 @@ HARMLESS = (
     "constructor:close_streams close:cancel",
     "step:redirect_output step:kill_group close:panic",
     "constructor:hang_at_exit",
-    "reset:use_up_files",
+    "reset:lower_limits",
 )
 
 

@@ -304,13 +304,14 @@ def test_a_waiter_goes_on_where_fewer_files_are_allowed_than_it_listens_to(caplo
     waiter = PipeWaiter([channel, PipeChannel()])
     channel.send([3])
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
     try:
-        assert waiter.wait(1.0) == [channel]
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == limits[1]
+        for _ in range(2):  # whoever lowers it does so again and again
+            resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+            assert waiter.wait(1.0) == [channel]
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == limits[1]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert "The limit of open files was lowered" in caplog.text
+    assert caplog.text.count("The limit of open files was lowered") == 1
 
 
 def test_a_negative_wait_does_not_wait_for_ever():

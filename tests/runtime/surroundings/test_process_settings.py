@@ -183,10 +183,10 @@ def test_what_pytorch_has_one_of_is_put_back(settings, caplog):
     mode.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("limit", [resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE])
-def test_limits_of_files_hurt_at_once_when_they_are_lowered_alone(settings, limit):
+@pytest.mark.parametrize("limit", [resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_AS])
+def test_limits_hurt_at_once_when_they_are_lowered_alone(settings, limit):
     soft, hard = resource.getrlimit(limit)
-    lower = 1000 if soft == resource.RLIM_INFINITY else soft - 1
+    lower = 1 << 40 if soft == resource.RLIM_INFINITY else soft - 1
     resource.setrlimit(limit, (lower, hard))
     assert not settings.is_kept_where_it_hurts()
     settings.look()
