@@ -54,7 +54,9 @@ class Caller:
         loop: LoopControl,
         children: Sequence[Child] = (),
         note_shared_memory: Callable[[SharedMemoryNames], None] = lambda _: None,
-        explain_end: Callable[[Child], Failure] = lambda child: Failure(child.name, child.describe_exit(), ""),
+        explain_end: Callable[[Child], Failure] = lambda child: Failure(
+            child.name, child.describe_exit(), child.describe_crash()
+        ),
     ) -> None:
         self.name = "Collector"
         self.timing = Timing("Collector profile")

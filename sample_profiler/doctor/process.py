@@ -223,7 +223,7 @@ class _Examination:
                 "error",
                 "ends its process",
                 f"{place} ended its process, which {self._child.describe_exit()}",
-                said.strip() or "it left no message",
+                "\n".join(filter(None, (said.strip(), self._child.describe_crash()))) or "it left no message",
                 "let no code of it call os._exit or crash: a run loses the worker with all of its environments, and "
                 "gives up after --max_worker_restarts of them",
             )

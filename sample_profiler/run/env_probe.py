@@ -367,6 +367,8 @@ class _ProcessProbe:
         self._take_reports()
         if self._result is None:
             self._result = EnvError(f"{self._where()} ended its process, which {self._child.describe_exit()}")
+            if crash := self._child.describe_crash():
+                self._result.__cause__ = _RemoteError(crash)
 
     def _check_time(self) -> None:
         """Note what it came to if a method takes too long."""
@@ -393,7 +395,8 @@ class _ProcessProbe:
         self._has_ended = True
         killed = self._supervisor.stop(0.0, self._take_reports)
         if isinstance(self._result, EnvSpec) and not killed and self._child.exit_code not in (0, UNKNOWN_STATUS):
-            logger.warning("%s ended its process, which %s", self._where(), self._child.describe_exit())
+            told = f"{self._child.describe_exit()}\n{self._child.describe_crash()}".rstrip()
+            logger.warning("%s ended its process, which %s", self._where(), told)
 
 
 def _describe(method: str, config: Config) -> str:

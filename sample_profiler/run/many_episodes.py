@@ -213,7 +213,9 @@ class _Workers:
             if self._num_played[index] == self._shares[index]:
                 continue
             if index in ended:
-                raise EnvError(f"{child.name} has ended: its process {child.describe_exit()}")
+                crash = child.describe_crash()
+                cause = _RemoteError(crash) if crash else None
+                raise EnvError(f"{child.name} has ended: its process {child.describe_exit()}") from cause
             patience_s = limit_s if self._has_begun[index] else FIRST_SIGN_S
             if time.monotonic() - self._last_sign_s[index] > patience_s:
                 raise EnvError(

@@ -32,6 +32,7 @@ from sample_profiler.reports.video import VideoWriter
 from sample_profiler.run.checks.spaces import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.signals.ending_signals import signals_raising, write_to_nowhere
+from sample_profiler.runtime.surroundings.crashes import crashes_told
 
 if TYPE_CHECKING:
     from sample_profiler.components.evaluation import Cast, PlayedEpisode, Player
@@ -73,7 +74,7 @@ def told(do: Callable[[list[PlayedEpisode]], None], episodes: list[PlayedEpisode
     status = 0
     try:
         try:
-            with signals_raising():
+            with signals_raising(), crashes_told():
                 do(episodes)
         except KeyboardInterrupt as error:
             status = status_of_interrupt(error)

@@ -28,6 +28,7 @@ from sample_profiler.runtime.processes.launcher_gone import find_launcher
 from sample_profiler.runtime.processes.main_module import check_main_module
 from sample_profiler.runtime.signals.ending_signals import signals_raising
 from sample_profiler.runtime.surroundings.alarms import alarms_survived
+from sample_profiler.runtime.surroundings.crashes import crashes_told
 from sample_profiler.runtime.surroundings.exit_blockers import ExitBlockers
 from sample_profiler.runtime.surroundings.outputs import outputs_kept
 from sample_profiler.storage.checkpoint_names import newest_steps
@@ -52,6 +53,7 @@ def train_as_told(
         Exit status, as of `train`.
     """
     with contextlib.ExitStack() as stack:
+        stack.enter_context(crashes_told())
         stack.enter_context(outputs_kept())
         log = stack.enter_context(contextlib.closing(RunLog()))
         stack.enter_context(signals_raising())

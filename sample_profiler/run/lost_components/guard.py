@@ -181,6 +181,8 @@ class Guard:
         if objection := self._rescue.replacements.find_objection(failure):
             self._fail(replace(failure, message=f"{failure.message} (it is not replaced: {objection})"))
             return False
+        if failure.is_crash:  # else it has been written, or there is no more to it
+            self._failure_log.write(failure)
         self.latest_loss = failure
         self._rescue.replacements.note(failure)
         self._silences.forget(process.name)

@@ -54,7 +54,7 @@ def describe_end(
     """
     exit_words = child.describe_exit()
     if lack is None:
-        return Failure(child.name, f"its process {exit_words}", "")
+        return Failure(child.name, f"its process {exit_words}", child.describe_crash())
     message = describe_kill(lack, exit_words, envs_of)
     if tells_all:
         message += f"; {describe_whole(lack, envs_of, num_earlier)}"

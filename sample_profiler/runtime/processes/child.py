@@ -430,6 +430,7 @@ def _prepare_process(
 ) -> Callable[[], bool]:
     """Make the process what it has to be, and return a function that tells whether the Runner is silent."""
     faulthandler.register(STACKS_SIGNAL, file=links.stacks.fileno(), all_threads=True)
+    faulthandler.enable(file=links.stacks.fileno(), all_threads=True)  # whose parent tells where it has crashed
     os.setsid()
     become_subreaper()  # a game that a script started in the background is found, too
     prepare_for_signals()

@@ -33,6 +33,10 @@ _MEANINGS = {
 }
 """Of exit statuses of a child."""
 _MOST_STACKS_BYTES = 1 << 18
+_CRASHES = frozenset(
+    -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+)
+_CRASH_BEGINS, _CRASH_ENDS = "Fatal Python error: ", "\n\nExtension modules:"  # as `faulthandler` writes
 
 
 class _ExitWatch:
@@ -149,10 +153,21 @@ class Child:
         deadline_s = time.monotonic() + _STACKS_S
         while time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
-            previous, text = text, os.pread(self._stacks.fileno(), _MOST_STACKS_BYTES, 0).decode(errors="replace")
+            previous, text = text, self._read_stacks()
             if text and text == previous:
                 break
         return text
+
+    def describe_crash(self) -> str:
+        """Return where its threads were when native code crashed; empty: it has ended otherwise, or could not say."""
+        if self.exit_code not in _CRASHES:
+            return ""
+        _, _, text = self._read_stacks().rpartition(_CRASH_BEGINS)
+        _, _, stacks = text.partition("\n")
+        return f"its threads were here:\n{stacks.partition(_CRASH_ENDS)[0].strip()}" if stacks.strip() else ""
+
+    def _read_stacks(self) -> str:
+        return os.pread(self._stacks.fileno(), _MOST_STACKS_BYTES, 0).decode(errors="replace")
 
     @property
     def exit_code(self) -> int | None:

@@ -179,7 +179,18 @@ def test_a_constructor_that_ends_its_process_is_named(how, words, tmp_path):
     assert ended.status == 2, ended.output
     assert "the environment spoiling" in ended.output
     assert words in ended.output
+    assert (how != "crash") or "in crash" in ended.output, "where it is"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_line_in_which_native_code_crashes_is_told(mode, tmp_path):
+    ended = train_spoiled("step:crash", mode, tmp_path, "--max_worker_restarts=1")
+    assert ended.status == (1 if mode == "parallel" else -signal.SIGSEGV), ended.output
+    assert "spoiling_runs.py" in ended.output and "in crash" in ended.output
+    if mode == "parallel":
+        assert "was killed by signal 11 (SIGSEGV)" in ended.log and "in crash" in ended.log
+        assert ended.log.count("in crash") == 1, "all workers crash there"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -173,6 +173,7 @@ def watched(make_run):
     plan, _ = make_run(num_workers=2, num_envs_per_worker=2)
     blueprint = SimpleNamespace(config=parse_config(["--env=game"]), counters=Counters(2, 1), plan=plan)
     child = SimpleNamespace(name="RolloutWorker_w1", describe_exit=lambda: "was killed", is_alive=lambda: False)
+    child.describe_crash = lambda: ""
     supervisor = SimpleNamespace(children=[child], lack=None)
     supervisor.explain_end = lambda _: supervisor.lack
     supervisor.explain_refusal = lambda *_, **__: supervisor.lack

@@ -54,6 +54,31 @@ def test_the_end_by_any_signal_has_words(supervisor, number, name):
     assert re.fullmatch(rf"was killed by signal {int(number)} \({name}\)", child.describe_exit())
 
 
+def die_of(number):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
+def test_where_native_code_has_crashed_is_told_by_line(supervisor, await_report, number):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    child.send_command(Command(1, "apply", (lambda _: None, 0)))
+    await_report(child, lambda report: isinstance(report, CommandResult))
+    assert "in _turn" in child.dump_stacks(), "that it was looked into before is not taken for a crash"
+    child.send_command(Command(2, "apply", (die_of, number)))
+    child._process.join(10)
+    told = child.describe_crash()
+    assert told.startswith("its threads were here:\nThread 0x") and told.count("Current thread") == 1
+    assert 'test_child_process.py", line' in told and "in die_of" in told
+    assert "Extension modules" not in told
+
+
+def test_who_has_ended_otherwise_has_not_crashed(supervisor):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    child.kill()
+    child._process.join(10)
+    assert child.describe_crash() == ""
+
+
 def test_a_process_that_cannot_begin_raises_as_it_is():
     process = SimpleNamespace(start=lambda: {}["none"], pid=None)
     with pytest.raises(KeyError):
