@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,8 @@ class AgentsEnv(StepsVectors):
                     reader.check_ranges([observation], "step")
                 return [observation], [reward], [terminated], [truncated], [info]
             observations, rewards, ends, cuts, infos = result
-            rewards, ends, cuts = list(rewards), _as_flags(ends), _as_flags(cuts)
+            rewards, ends, cuts = (self._by_agent(values) for values in (rewards, ends, cuts))
+            ends, cuts = _as_flags(ends), _as_flags(cuts)
             if not _NUMBERS.issuperset(map(type, rewards)):
                 rewards = list(map(only_number, rewards))
             if not self._is_end_checked and (True in ends or True in cuts):
@@ -308,6 +309,17 @@ class AgentsEnv(StepsVectors):
         for where in self._returned:
             self._check(where, f"{self.index} ({self._name})")
 
+    def _by_agent(self, values: Any) -> list[Any]:
+        """Return a list of what is one of each agent.
+
+        Raises:
+            ValueError: it is not; `check_returned` says it in words.
+        """
+        result = list(values)
+        if len(result) != self.num_agents or isinstance(values, Mapping):  # which would be a list of its keys
+            raise ValueError("not one of each agent")
+        return result
+
     def _as_dicts(self, observations: Any, where: str, agents: Sequence[int]) -> Observations:
         """Return observations of agents as flat dictionaries; arguments are those of `ObservationReader.as_dicts`."""
         if not self._readers:
@@ -374,11 +386,20 @@ class AgentsEnv(StepsVectors):
             raise EnvError(f"{self._title} raised in {where}: {describe_error(error)}") from error
 
 
-def _as_flag(value: Any) -> Any:
-    """Return a flag as a bool of Python, as far as it is one: with numpy's, all that follows takes much longer."""
-    return value if type(value) is bool else bool(value) if type(value) is np.bool_ else only_number(value)
+def _as_flag(value: Any) -> bool:
+    """Return a flag as a bool of Python: with numpy's, all that follows takes much longer.
+
+    Raises:
+        ValueError: it is none, such as a count of what ends an episode; `check_returned` says it in words.
+    """
+    if type(value) is bool:
+        return value
+    if type(value) is not np.bool_:
+        value = only_number(value)
+        if value not in (0, 1):
+            raise ValueError("no flag")
+    return bool(value)
 
 
-def _as_flags(values: Iterable[Any]) -> list[Any]:
-    values = list(values)
+def _as_flags(values: list[Any]) -> list[bool]:
     return values if {bool}.issuperset(map(type, values)) else list(map(_as_flag, values))

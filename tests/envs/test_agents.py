@@ -320,6 +320,47 @@ def test_what_cannot_be_taken_apart_later_on_breaks_the_contract_and_names_the_e
         env.reset()
 
 
+@pytest.mark.parametrize("flag", [2, -1, None, "yes", float("nan"), np.int64(2), np.array([True, False])])
+@pytest.mark.parametrize("kind", [Scripted, TwoAgents])
+@pytest.mark.parametrize("place", [2, 3])
+def test_a_flag_that_is_a_count_later_on_is_told_instead_of_an_episode_without_an_end(make, kind, place, flag):
+    env, inside = make(kind())
+    given = np.zeros((env.num_agents, 1), np.int64)
+    env.reset()
+    returned = list(inside.step(0))
+    for _ in range(2):
+        env.step(given)
+    returned[place] = [flag, flag] if kind is TwoAgents else flag
+    inside.step = lambda _: tuple(returned)
+    what = ("terminated", "truncated")[place - 2]
+    with pytest.raises(EnvContractError, match=rf"environment 5 \(my_env\): step\(\) returned {what} "):
+        env.step(given)
+
+
+@pytest.mark.parametrize("flag", [1, 1.0, np.True_, np.array([1]), torch.tensor(True)])
+def test_ones_stand_for_flags_later_on(make, flag):
+    env, inside = make()
+    env.reset()
+    env.step(actions(0))
+    inside.step = lambda _: (np.zeros(2, np.float32), 0.5, flag, False, {})
+    assert env.step(actions(0))[2] == [True]
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+@pytest.mark.parametrize("returned", [[1.0], [1.0, 0.0, 1.0], {0: 1.0, 1: 1.0}])
+def test_what_is_not_one_of_each_agent_later_on_is_told(make, place, returned):
+    env, inside = make(TwoAgents())
+    env.reset()
+    step = list(inside.step(0))
+    for _ in range(2):
+        env.step(actions(0, 0))
+    step[place] = returned
+    inside.step = lambda _: tuple(step)
+    what = ("reward", "terminated", "truncated")[place - 1]
+    with pytest.raises(EnvContractError, match=rf"environment 5 \(my_env\): step\(\) returned {what} "):
+        env.step(actions(0, 0))
+
+
 def test_an_error_that_no_environment_is_to_blame_for_stays_what_it_is(make):
     env, _ = make()
     env.reset()
