@@ -165,6 +165,50 @@ def test_a_picture_that_is_none_is_one_error_and_costs_no_earlier_video(clock_ru
     assert earlier.read_bytes() == b"earlier"
 
 
+@pytest.mark.parametrize(
+    ("metadata", "is_shown"),
+    [
+        ({"render_modes": ["human"]}, True),
+        ({"render_modes": ["rgb_array"]}, False),
+        ({}, True),
+        ({"render_modes": 3}, True),
+    ],
+)
+def test_a_window_is_opened_where_the_environment_offers_one(clock_run, monkeypatch, capsys, metadata, is_shown):
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(Clock, "metadata", metadata | {"render_fps": 10_000})
+    shown = []
+    monkeypatch.setattr(Clock, "render", lambda _: shown.append(True))
+    assert enjoy([*clock_run, "--max_num_episodes=1"]) == 0
+    assert bool(shown) == is_shown
+    assert ("clock offers no window: playing without one" in capsys.readouterr().out) != is_shown
+
+
+class Blind(Clock):
+    """As most environments of one's own: nothing is said of pictures, and there are none."""
+
+    metadata = gymnasium.Env.metadata
+    render = gymnasium.Env.render
+
+
+def test_an_environment_that_renders_nothing_is_played_without_a_window(clock_run, monkeypatch, capsys):
+    monkeypatch.setenv("DISPLAY", ":0")
+    register_env("clock", lambda name, cfg, *_, **__: skip_and_stack(Blind(), cfg.environment))
+    assert enjoy([*clock_run, "--max_num_episodes=1"]) == 0
+    assert "clock offers no window" in capsys.readouterr().out
+    assert enjoy([*clock_run, "--max_num_episodes=1", "--save_video"]) == 2
+    assert "--save_video: clock offers no pictures" in capsys.readouterr().err
+
+
+def test_a_picture_that_fails_is_told_with_what_to_do(clock_run, monkeypatch, capsys):
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(Clock, "metadata", {"render_modes": ["human"]})
+    monkeypatch.setattr(Clock, "render", lambda _: 1 / 0)
+    assert enjoy([*clock_run, "--max_num_episodes=1"]) == 2
+    error = capsys.readouterr().err
+    assert "raised in render: ZeroDivisionError" in error and "use --no_render to play without a window" in error
+
+
 class Limited(gymnasium.wrappers.TimeLimit):
     """A clock that stops after other numbers of frames than its neighbours."""
 

@@ -7,12 +7,13 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 
 from sample_profiler.cli.common.problems import describe_os_error, note
@@ -25,7 +26,7 @@ from sample_profiler.config.seeds import draw_seed
 from sample_profiler.envs import EnvSpec, env_probed, inspect_env, make_env
 from sample_profiler.envs.agents import AgentsEnv
 from sample_profiler.envs.bad_numbers import BadNumbers
-from sample_profiler.errors import ConfigError, SampleProfilerError, is_out_of_memory
+from sample_profiler.errors import ConfigError, EnvError, SampleProfilerError, is_out_of_memory
 from sample_profiler.policies import PlayedPolicies, load_state, roles_of
 from sample_profiler.profiling.tree.render import printable
 from sample_profiler.reports.video import VideoWriter
@@ -170,17 +171,17 @@ def _play(config: Config, episodes: list[PlayedEpisode]) -> None:
     options = config.part(EvaluationOptions)
     frameskip = _choose_frameskip(config)
     played = replace(config, environment=replace(config.environment, env_frameskip=frameskip))
-    render_mode = _choose_render_mode(options)
-    make = partial(make_env, config.run.env, played, None, render_mode=render_mode)
+    make = partial(make_env, config.run.env, played, None)
     seed = draw_seed() if config.run.seed is None else config.run.seed
-    with env_probed(make, config.run.env) as probe:
+    with env_probed(make, config.run.env) as probe:  # without pictures: no window is opened for a look
+        render_mode = _choose_render_mode(options, probe, config.run.env)
         spec = inspect_env(probe, config.run.env)
         fps = options.fps or _read_render_fps(probe) / frameskip
     # Only now: what is wrong is known sooner without PyTorch.
     from sample_profiler.components.evaluation import Places, play
 
     player = _load_player(config, spec, seed)
-    env = AgentsEnv(make, spec, config.run.env, 0, seed)
+    env = AgentsEnv(partial(make, render_mode=render_mode), spec, config.run.env, 0, seed)
     bad_numbers = BadNumbers(config.run.env, stops=config.faults.on_bad_numbers == "stop", is_training=False)
     with contextlib.ExitStack() as stack:
         stack.callback(env.close)
@@ -249,15 +250,35 @@ def _count_repeats(config: Config, frameskip: int, env: AgentsEnv) -> int:
     return trained // frameskip
 
 
-def _choose_render_mode(options: EvaluationOptions) -> str | None:
+def _choose_render_mode(options: EvaluationOptions, env: Any, name: str) -> str | None:
+    """Return how an environment is to render what is played, if it is.
+
+    Raises:
+        ConfigError: a video is asked for, and the environment offers no pictures.
+    """
     if options.save_video:
+        if not _may_offer(env, "rgb_array"):
+            raise ConfigError([f"--save_video: {name} offers no pictures: its metadata has no render mode 'rgb_array'"])
         return "rgb_array"
     if options.no_render:
         return None
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         print("There is no display: playing without a window (--save_video saves what is played)")
         return None
+    if not _may_offer(env, "human"):
+        print(f"{name} offers no window: playing without one (its metadata has no render mode 'human')")
+        return None
     return "human"
+
+
+def _may_offer(env: Any, render_mode: str) -> bool:
+    """Tell whether an environment offers a way to render, or renders and does not say how."""
+    metadata = getattr(env, "metadata", None)
+    modes = metadata.get("render_modes") if isinstance(metadata, Mapping) else None
+    if modes and isinstance(modes, Collection):
+        return render_mode in modes
+    render = getattr(type(getattr(env, "unwrapped", env)), "render", None)
+    return render not in (None, gymnasium.Env.render, gymnasium.vector.VectorEnv.render)
 
 
 class _Show:
@@ -286,15 +307,21 @@ class _Show:
 
     def __call__(self) -> None:
         if self._is_window:
-            self._env.render()
+            self._render("use --no_render to play without a window")
             time.sleep(max(0.0, self._next_s - time.monotonic()))
             self._next_s = time.monotonic() + self._interval_s
         elif self._video is not None and not self._is_over:
-            frame = self._env.render()
+            frame = self._render("there is no video of it: leave --save_video out")
             if frame is None:
                 raise ConfigError(["--save_video: the environment renders nothing for render_mode='rgb_array'"])
             self._video.add(frame)
             self._is_over = self._video.num_frames == self._most_frames
+
+    def _render(self, cure: str) -> Any:
+        try:
+            return self._env.render()
+        except EnvError as error:
+            raise EnvError(f"{error}; {cure}") from error.__cause__
 
     def _finish_video(self) -> None:
         assert self._video is not None
