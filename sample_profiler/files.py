@@ -32,6 +32,8 @@ __all__ = [
 _PARTIAL = ".partial_"
 _MOST_BYTES = 64 << 20
 _PAGE_BYTES = 4096
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a write may be refused for, whose error knows no name."""
 _NO_FILE = "it is no file but a folder, a pipe or a device"
 _WORDS = {os.R_OK: "read", os.W_OK: "written to", os.X_OK: "searched"}
 _ALL = os.R_OK | os.W_OK | os.X_OK
@@ -69,7 +71,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
-        if isinstance(error, OSError) and str(error.filename) == str(partial):
+        is_nameless = isinstance(error, OSError) and error.filename is None and error.errno in _OF_WRITING
+        if isinstance(error, OSError) and (is_nameless or str(error.filename) == str(partial)):
             error.filename = str(path)  # the name that somebody knows
         raise
     sync(path.parent)
@@ -85,7 +88,10 @@ def try_to_write(path: Path) -> None:
     """
     make_folder(path.parent)
     with contextlib.suppress(_TriedError), written_whole(path) as partial:
-        partial.touch()
+        with partial.open("wb") as file:  # an empty one can be made on a disk that is full
+            file.write(bytes(_PAGE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
         raise _TriedError
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import pwd
+import resource
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,21 @@ def test_what_keeps_a_file_from_being_written_is_told_by_its_name(monkeypatch, n
         with as_nobody(), pytest.raises(PermissionError) as caught:
             write(folder / "new")
         assert str(caught.value.filename) == str(folder / "new")
+
+
+def test_where_there_is_no_room_the_file_is_named_and_it_is_found_out_before(tmp_path):
+    """A full disk would be the same, and that is no limit of this process."""
+    path, (soft, hard) = tmp_path / "results.csv", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError) as tried:
+            try_to_write(path)
+        with pytest.raises(OSError) as written, written_whole(path) as partial, partial.open("wb") as file:
+            file.write(bytes(1000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [error.value.filename for error in (tried, written)] == [str(path)] * 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "/", "pipe", "folder"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from sample_profiler.config import show_value
 from sample_profiler.errors import SessionError, UsageError
 from sample_profiler.files import written_whole
-from sample_profiler.model.exported.step import OUTPUTS
+from sample_profiler.model.exported.step import OUTPUTS, STATES, input_names
 from sample_profiler.model.policy import Policy
 from sample_profiler.profiling.session.session import read_session
 from sample_profiler.reports.sections.history import EPISODE_RETURN, name_figure, read_history
@@ -36,6 +37,7 @@ import onnxruntime
 
 session = onnxruntime.InferenceSession("{file}")
 states = np.zeros((1, {state_size}), np.float32)  # where an episode begins
+# Observations are named as `inputs` of policy.json says.
 actions, parameters, returns, states = session.run({outputs}, {{**observations, "states": states}})
 ```
 """,
@@ -79,15 +81,24 @@ def write_folder(folder: Path, run: RunFolder, policy: Policy, format_name: str,
         "state_size": policy.state_size,
         "observation_space": space_to_data(policy.observation_space),
         "action_space": space_to_data(policy.action_space),
-        "inputs": [*sorted(policy.observation_space.spaces), "states"],
+        "inputs": [*input_names(policy.observation_space.spaces).values(), STATES],
         "outputs": list(OUTPUTS),
     }
-    _write(folder / _SPACES, json.dumps(described, indent=1) + "\n")
+    _write(folder / _SPACES, json.dumps(_with_named_infinities(described), indent=1, allow_nan=False) + "\n")
     shutil.copyfile(run.config_to_resume(), folder / run.config.name)
     videos = [video for ending in (".mp4", ".gif") if (video := run.replay.with_suffix(ending)).is_file()]
     for video in videos[:1]:
         shutil.copyfile(video, folder / video.name)
     _write(folder / CARD, _card(run, policy, format_name, file, [video.name for video in videos[:1]]))
+
+
+def _with_named_infinities(data: Any) -> Any:
+    """Return data with "inf" and "-inf" as texts: JSON has no such numbers, and parsers of others refuse them."""
+    if isinstance(data, dict):
+        return {key: _with_named_infinities(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_with_named_infinities(value) for value in data]
+    return str(data) if isinstance(data, float) and math.isinf(data) else data
 
 
 def _write(path: Path, text: str) -> None:

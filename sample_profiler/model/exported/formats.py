@@ -18,7 +18,7 @@ from torch import Tensor
 from sample_profiler.errors import PolicyError
 from sample_profiler.files import written_whole
 from sample_profiler.model.distributions import MASKED_LOGIT
-from sample_profiler.model.exported.step import OUTPUTS, PolicyStep, example_inputs
+from sample_profiler.model.exported.step import OUTPUTS, STATES, PolicyStep, example_inputs, input_names
 from sample_profiler.model.policy import Policy
 
 __all__ = ["FORMATS", "TOLERANCE", "export_policy", "exporting", "write_onnx"]
@@ -136,7 +136,8 @@ def _program(step: PolicyStep, policy: Policy) -> torch.export.ExportedProgram:
 
 
 def _write_onnx(step: PolicyStep, policy: Policy, path: Path) -> None:
-    write_onnx(_program(step, policy), path, [*sorted(policy.observation_space.spaces), "states"], OUTPUTS)
+    names = input_names(policy.observation_space.spaces)
+    write_onnx(_program(step, policy), path, [*names.values(), STATES], OUTPUTS)
 
 
 def write_onnx(
@@ -170,11 +171,13 @@ def _load_onnx(path: Path, _: PolicyStep) -> Run:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    # Here and below not by its path: libraries in C++ take no name that is not UTF-8.
+    session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
     taken = {entry.name for entry in session.get_inputs()}
 
     def run(observations: Mapping[str, npt.NDArray[Any]], states: npt.NDArray[Any]) -> Outputs:
-        given = {**observations, "states": states}
+        names = input_names(observations)
+        given = {**{names[key]: array for key, array in observations.items()}, STATES: states}
         return tuple(session.run(list(OUTPUTS), {name: given[name] for name in given if name in taken}))
 
     return run
@@ -183,12 +186,13 @@ def _load_onnx(path: Path, _: PolicyStep) -> Run:
 def _write_torchscript(step: PolicyStep, policy: Policy, path: Path) -> None:
     inputs = example_inputs(policy.observation_space, policy.state_size)
     traced = torch.jit.trace(_program(step, policy).module(), inputs, check_trace=False)  # type: ignore[no-untyped-call]
-    with path.open("wb") as file:  # by its path, PyTorch refuses some names
+    with path.open("wb") as file:
         torch.jit.save(traced, file)
 
 
 def _load_torchscript(path: Path, _: PolicyStep) -> Run:
-    loaded = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
+    with path.open("rb") as file:
+        loaded = torch.jit.load(file)  # type: ignore[no-untyped-call]
 
     def run(observations: Mapping[str, npt.NDArray[Any]], states: npt.NDArray[Any]) -> Outputs:
         tensors = {key: torch.from_numpy(array) for key, array in observations.items()}
@@ -198,20 +202,20 @@ def _load_torchscript(path: Path, _: PolicyStep) -> Run:
 
 
 def _write_safetensors(_: PolicyStep, policy: Policy, path: Path) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     state: dict[str, Tensor] = {name: tensor.contiguous().clone() for name, tensor in policy.state_dict().items()}
-    save_file(state, str(path), metadata={"format": "pt", "frames": str(policy.trained_frames)})
+    path.write_bytes(save(state, metadata={"format": "pt", "frames": str(policy.trained_frames)}))
 
 
 def _load_safetensors(path: Path, step: PolicyStep) -> Run:
     """Load the weights into a network that had none."""
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     other = copy.deepcopy(step)
     for tensor in other.model.state_dict().values():
         tensor.zero_()
-    other.model.load_state_dict(load_file(str(path)))
+    other.model.load_state_dict(load(path.read_bytes()))
     other.model.pack()
 
     def run(observations: Mapping[str, npt.NDArray[Any]], states: npt.NDArray[Any]) -> Outputs:

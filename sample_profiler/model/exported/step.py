@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import gymnasium
@@ -15,12 +15,30 @@ from torch import Tensor, nn
 from sample_profiler.model.policy_network import PolicyNetwork
 from sample_profiler.spaces import action_parts
 
-__all__ = ["OUTPUTS", "PolicyStep", "example_inputs"]
+__all__ = ["OUTPUTS", "STATES", "PolicyStep", "example_inputs", "input_names"]
+
+STATES = "states"
+"""Name of what a step takes beside observations."""
 
 OUTPUTS = ("actions", "action_parameters", "returns", "next_states")
 """Names of what a step gives, in order."""
 
 _NUM_EXAMPLES = 3
+
+
+def input_names(keys: Iterable[str]) -> dict[str, str]:
+    """Return what each observation is called in a graph, by its key: its key, unless something else has that name.
+
+    Args:
+        keys: of the observations.
+    """
+    names: dict[str, str] = {}
+    for key in sorted(keys):
+        name = key
+        while name in (STATES, *OUTPUTS, *names.values()):
+            name = f"observation_{name}"
+        names[key] = name
+    return names
 
 
 class PolicyStep(nn.Module):

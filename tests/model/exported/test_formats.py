@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sample_profiler.errors import PolicyError
 from sample_profiler.model import make_actor_critic
 from sample_profiler.model.exported import formats
 from sample_profiler.model.exported.formats import FORMATS, export_policy
+from sample_profiler.model.exported.step import input_names
 from sample_profiler.model.normalization import RunningMeanStd
 from sample_profiler.model.policy import Policy
 from sample_profiler.model.registry import ModelParts
@@ -174,6 +176,24 @@ def test_onnx_plays_as_the_policy_does_from_step_to_step_and_needs_nothing_else(
         if not isinstance(policy.action_space, spaces.Tuple | spaces.Dict):
             assert actions == pytest.approx(np.stack(flat) + starts, abs=1e-5)
         assert states == pytest.approx(ours, abs=1e-5)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_observations_may_have_the_names_of_what_a_step_takes_and_gives(tmp_path, monkeypatch, format_name):
+    box = spaces.Box(-1, 1, (3,), np.float32)
+    keys = ("states", "actions", "observation_actions", "action_parameters", "next_states", "returns", "obs")
+    monkeypatch.setitem(POLICIES, "names", (spaces.Dict(dict.fromkeys(keys, box)), spaces.Discrete(3), PLAIN))
+    policy = make_policy("names")
+    assert export_policy(policy, tmp_path / "model", format_name) <= formats.TOLERANCE
+    assert input_names(keys)["states"] == "observation_states"
+    assert len(set(input_names(keys).values())) == len(keys)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_file_may_be_in_a_folder_whose_name_is_no_text(tmp_path, format_name):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    assert export_policy(make_policy("mlp"), folder / "model", format_name) <= formats.TOLERANCE
 
 
 def _row(space, batch, index):
