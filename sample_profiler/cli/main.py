@@ -33,6 +33,7 @@ from sample_profiler.cli.tune import tune
 from sample_profiler.errors import SampleProfilerError, TooSlowError
 from sample_profiler.runtime.signals.early_interrupts import interrupts_raising
 from sample_profiler.runtime.signals.ending_signals import write_to_nowhere
+from sample_profiler.runtime.surroundings.outputs import take_any_text
 from sample_profiler.version import __version__
 
 __all__ = ["main"]
@@ -73,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0: done; 1: a run is slower than it may be; 2: it cannot be done, and standard error says why; 130:
         interrupted. Those of `train`, `enjoy` and `eval` are what the functions of these names return.
     """
+    take_any_text()
     parsed = argparse.Namespace(is_program=argv is None)
     arguments = _make_parser().parse_args(sys.argv[1:] if argv is None else argv, parsed)
     exit_status = 0

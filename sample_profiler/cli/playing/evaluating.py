@@ -21,6 +21,7 @@ from sample_profiler.config.parts import ManyEpisodesOptions
 from sample_profiler.config.seeds import draw_seed
 from sample_profiler.errors import ConfigError
 from sample_profiler.files import expand_home, try_to_write, written_whole
+from sample_profiler.profiling.tree.render import printable
 from sample_profiler.run.env_probe import probe_env
 from sample_profiler.run.many_episodes import ManyEpisodes, NumberedEpisode, play_many
 from sample_profiler.run_folder import RunFolder
@@ -116,7 +117,7 @@ def _write(config: Config, many: ManyEpisodes, played: Sequence[NumberedEpisode]
     }
     with written_whole(path.with_suffix(of_document)) as partial_path:
         partial_path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    print(f"Results: {path}.csv and .json")
+    print(f"Results: {printable(str(path))}.csv and .json")
 
 
 def _row_of(number: int, played: NumberedEpisode) -> dict[str, Any]:

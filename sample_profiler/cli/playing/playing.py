@@ -34,6 +34,7 @@ from sample_profiler.run.checks.spaces import find_problems_of_network
 from sample_profiler.run_folder import RunFolder
 from sample_profiler.runtime.signals.ending_signals import signals_raising, write_to_nowhere
 from sample_profiler.runtime.surroundings.crashes import crashes_told
+from sample_profiler.runtime.surroundings.outputs import take_any_text
 
 if TYPE_CHECKING:
     from sample_profiler.components.evaluation import Cast, PlayedEpisode, Player
@@ -73,12 +74,17 @@ def told(do: Callable[[list[PlayedEpisode]], None], episodes: list[PlayedEpisode
         Exit status, as of `enjoy`.
     """
     status = 0
+    take_any_text()
     try:
         try:
             with signals_raising(), crashes_told():
                 do(episodes)
         except KeyboardInterrupt as error:
             status = status_of_interrupt(error)
+        except (SampleProfilerError, OSError):
+            if episodes:  # these have been played whatever came then
+                print(describe_episodes(episodes), flush=True)
+            raise
         print(describe_episodes(episodes), flush=True)
     except BrokenPipeError:  # whoever read our output has seen enough
         write_to_nowhere(1)
@@ -327,7 +333,7 @@ class _Show:
         assert self._video is not None
         self._video.close()
         if self._video.num_frames:
-            print(f"Video of {self._video.num_frames:,} frames: {self._video.path}")
+            print(f"Video of {self._video.num_frames:,} frames: {printable(str(self._video.path))}")
 
 
 def _load_player(config: Config, spec: EnvSpec, seed: int) -> Player | Cast:

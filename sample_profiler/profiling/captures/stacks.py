@@ -31,6 +31,7 @@ class Pyinstrument:
         self._looks = Looks(_INTERVAL_S)
         self._seen: list[tuple[int, Stack]] = []
         self._start: Stack = ()
+        self._began_s = 0.0
         self._started = (0.0, 0.0)
         self._ended = (0.0, 0.0)
 
@@ -41,13 +42,14 @@ class Pyinstrument:
             RuntimeError: somebody looks already.
         """
         self._start = stack_of(sys._getframe())
-        self._started = time.time(), time.process_time()
+        self._began_s = time.time()  # its differences are none: clocks are set
+        self._started = time.perf_counter(), time.process_time()
         self._looks.start()
 
     def stop(self) -> None:
         """End."""
         self._seen = self._looks.stop()
-        self._ended = time.time(), time.process_time()
+        self._ended = time.perf_counter(), time.process_time()
 
     def write(self, path: Path) -> bool:
         """Write a speedscope document; return whether there is anything in it."""
@@ -68,7 +70,7 @@ class Pyinstrument:
         (started_s, processor_s), (ended_s, processor_end_s) = self._started, self._ended
         return {
             "frame_records": records,
-            "start_time": started_s,
+            "start_time": self._began_s,
             "duration": ended_s - started_s,
             "sample_count": len(records),
             "start_call_stack": [names[code] for code in self._start],

@@ -7,6 +7,7 @@ to lose its worker, nor for a run to end.
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from typing import IO, Any, cast
 
 from sample_profiler.runtime.signals.ending_signals import write_to_nowhere
 
-__all__ = ["Output", "keep_outputs", "outputs_kept"]
+__all__ = ["Output", "keep_outputs", "outputs_kept", "take_any_text"]
 
 _NAMES = ("stdout", "stderr")
 _NUM_LATEST = 16
@@ -45,9 +46,12 @@ class Output:
         return Output(self._file.buffer)  # type: ignore[attr-defined]
 
     def write(self, text: Any) -> int:
-        """Write a text, or drop it."""
+        """Write a text, with escapes for what the stream has no characters for, or drop it."""
         with self._surviving():
-            self._file.write(text)
+            try:
+                self._file.write(text)
+            except UnicodeEncodeError as error:
+                self._file.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
         return len(text)
 
     def writelines(self, lines: Iterable[Any]) -> None:
@@ -74,6 +78,12 @@ class Output:
             self.problem = error.strerror or str(error)
             with contextlib.suppress(OSError, ValueError):  # it may be no file of the system
                 write_to_nowhere(self._file.fileno())
+
+
+def take_any_text() -> None:
+    """Let standard output write escapes for what it has no characters for, as standard error does: it would fail."""
+    if getattr(sys.stdout, "errors", None) == "strict" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 _latest: deque[Output] = deque(maxlen=_NUM_LATEST)

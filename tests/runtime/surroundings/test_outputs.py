@@ -46,6 +46,23 @@ def write_text(output):
     output.flush()
 
 
+def test_characters_that_a_stream_does_not_have_are_escaped_and_what_is_there_stays():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    output = Output(file)
+    assert output.write("ü … 日\n") == 6
+    assert output.problem == ""
+    output.flush()
+    assert file.buffer.getvalue() == b"\xfc \\u2026 \\u65e5\n"
+
+
+def test_commands_write_what_they_have_to_say_whatever_the_encoding():
+    variables = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "sample_profiler", "export", "--help"]
+    done = subprocess.run(command, env=variables, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u2026" in done.stdout
+
+
 WRITES = [write_text, write_lines, write_bytes]
 
 
