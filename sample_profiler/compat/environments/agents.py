@@ -17,10 +17,13 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from sample_profiler.compat.environments.casting import DeclaredTypes
+from sample_profiler.compat.environments.statistics import tell_in_numbers
 from sample_profiler.envs.contract import only_number
 from sample_profiler.envs.vectors.vector_agents import VectorAgents
 
 __all__ = ["WholeEpisodes", "Wrapped", "as_agents", "get_multiagent_info", "is_multiagent", "num_agents_of"]
+
+_STEP_SIZE = 5
 
 
 def as_agents(env: Any, name: str, *, batched: bool = False) -> Any:
@@ -35,8 +38,10 @@ def as_agents(env: Any, name: str, *, batched: bool = False) -> Any:
         return env
     if not is_multiagent(env):
         env = env if _takes_seed(env.reset) else _Seedless(env)
+        if isinstance(getattr(env, "action_space", None), spaces.Tuple):
+            env = _GivenParts(env)
         types = DeclaredTypes(getattr(env, "observation_space", None))
-        return _AsDeclared(env, types) if types else env
+        return _InNumbers(_AsDeclared(env, types) if types else env)
     if num_agents_of(env) == 1:
         return _OnlyAgent(env)
     own = any(isinstance(space, list | tuple) for space in (env.observation_space, env.action_space))
@@ -111,6 +116,32 @@ class _Seedless(Wrapped):
         return self._env.reset()
 
 
+class _GivenParts(Wrapped):
+    """One agent whose action has several parts."""
+
+    def step(self, action: Any) -> Any:
+        """Take a step."""
+        return self._env.step(_as_parts(action))
+
+
+def _as_parts(action: Any) -> Any:
+    """Return an action of several parts as one that may be changed: numbers as an array, others as a list."""
+    if not isinstance(action, tuple):
+        return action
+    return np.array(action, np.int32) if all(np.ndim(part) == 0 for part in action) else list(action)
+
+
+class _InNumbers(Wrapped):
+    """One agent, of whose episodes numbers are told."""
+
+    def step(self, action: Any) -> Any:
+        """Take a step."""
+        result = self._env.step(action)
+        if isinstance(result, tuple) and len(result) == _STEP_SIZE and (result[2] or result[3]):
+            tell_in_numbers(result[4])
+        return result
+
+
 class _AsDeclared(Wrapped):
     """One agent whose observations have the types that its space says.
 
@@ -130,6 +161,12 @@ class _AsDeclared(Wrapped):
     def step(self, action: Any) -> Any:
         """Take a step."""
         return _with_observation(self._env.step(action), self._observed)
+
+
+def _tell_all_in_numbers(infos: Any) -> None:
+    if isinstance(infos, list | tuple):
+        for info in infos:
+            tell_in_numbers(info)
 
 
 def _with_observation(result: Any, change: Callable[[Any], Any]) -> Any:
@@ -156,7 +193,8 @@ class _OnlyAgent(Wrapped):
 
     def step(self, action: Any) -> Any:
         """Take a step."""
-        observations, *others = self._env.step([action])
+        observations, *others = self._env.step([_as_parts(action)])
+        _tell_all_in_numbers(others[-1])
         observed = self._observed(_first(observations))
         return observed, *(each if isinstance(each, Mapping) else each[0] for each in others)
 
@@ -211,7 +249,8 @@ class _DifferentAgents(Wrapped):
 
     def step(self, actions: Sequence[Any]) -> Any:
         """Take a step; of who has ended an episode the observation before stands for the final one."""
-        observations, rewards, terminated, truncated, infos = self._env.step(actions)
+        observations, rewards, terminated, truncated, infos = self._env.step([*map(_as_parts, actions)])
+        _tell_all_in_numbers(infos)
         before, self._latest = self._latest, copy.deepcopy(self._observed(observations))
         final = [
             previous if ends or cut else latest
@@ -250,7 +289,12 @@ class _AsVector(Wrapped):
         """Take a step."""
         if isinstance(actions, tuple):
             actions = _side_by_side(actions) if self._has_columns else list(actions)
-        return _with_observation(self._env.step(actions), self._observed)
+        elif isinstance(actions, list):
+            actions = [*map(_as_parts, actions)]
+        result = self._env.step(actions)
+        if isinstance(result, tuple) and len(result) == _STEP_SIZE:
+            _tell_all_in_numbers(result[4])
+        return _with_observation(result, self._observed)
 
     def _reset(self, **keywords: Any) -> Any:
         result = self._env.reset(**keywords)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -19,16 +19,27 @@ __all__ = ["Learner", "load_state_dict"]
 
 logger = logging.getLogger(__name__)
 
+_NOT_SERVED = "a Learner of one's own is not served by sample_profiler.compat; see docs/migrating.md"
 _PREFIXES = {"latest": "checkpoint", "best": "best"}
 
 
-class Learner:
+class _AsItIs(type):
+    """A class whose methods cannot be replaced: what would be called in their place is never called here."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name not in vars(cls):
+            raise TypeError(f"{cls.__name__}.{name} = …: {_NOT_SERVED}")
+        super().__setattr__(name, value)
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        raise AttributeError(f"{cls.__name__}.{name}: {_NOT_SERVED}")
+
+
+class Learner(metaclass=_AsItIs):
     """Where functions around checkpoints are found; it cannot be derived from, since training is one piece here."""
 
     def __init_subclass__(cls, **_keywords: Any) -> None:
-        raise TypeError(
-            f"{cls.__name__}: a Learner of one's own is not served by sample_profiler.compat; see docs/migrating.md"
-        )
+        raise TypeError(f"{cls.__name__}: {_NOT_SERVED}")
 
     @staticmethod
     def checkpoint_dir(cfg: Any, policy_id: int) -> str:

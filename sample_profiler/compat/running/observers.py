@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from sample_profiler.run.records.statistics import RunStatus
     from sample_profiler.run.runner import Runner
 
-__all__ = ["EPISODIC", "POLICY_ID_KEY", "AlgoObserver", "ObserverOfAll"]
+__all__ = ["EPISODIC", "POLICY_ID_KEY", "TRAIN_STATS", "AlgoObserver", "ObserverOfAll"]
 
 EPISODIC = "episodic"
 """Key of an episode's figures in messages, and of who handles them."""
+
+TRAIN_STATS = "train"
+"""Key of messages of the Learner, which are not served."""
 
 POLICY_ID_KEY = "policy_id"
 """Key of the number of the policy that a message is of."""

@@ -8,11 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from sample_profiler.errors import UsageError
 from sample_profiler.run.observers import SummaryWriter
 
-__all__ = ["Summaries"]
+__all__ = ["Summaries", "finish_wandb", "init_wandb"]
 
 _NUM_BINS = 30
+
+
+def init_wandb(cfg: Any) -> None:
+    """Do nothing where Weights & Biases is not asked for, as most scripts leave it.
+
+    Raises:
+        UsageError: It is.
+    """
+    if cfg.get("with_wandb"):
+        raise UsageError("init_wandb is not served: with --with_wandb=True runs are shown there by themselves")
+
+
+def finish_wandb(cfg: Any) -> None:
+    """Do nothing: nothing was begun."""
+    init_wandb(cfg)
 
 
 class Summaries:

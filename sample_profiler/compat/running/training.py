@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from sample_profiler.cli.train import train
 from sample_profiler.compat.networks.factory import global_model_factory
@@ -17,11 +17,21 @@ from sample_profiler.compat.serving.place import come_first
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.compat.settings.carrying import program_of
 from sample_profiler.compat.settings.saved import cfg_dict, maybe_load_from_checkpoint
+from sample_profiler.config import parse_run_config
 from sample_profiler.errors import ConfigError, UsageError
 
 __all__ = ["Runner", "make_runner", "run_rl"]
 
 logger = logging.getLogger(__name__)
+
+_PATIENCE_S = 1800.0
+
+
+class _Handlers(dict[str, list[Callable[..., None]]]):
+    """Functions by the key of the messages that they are called with."""
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise UsageError(f"there are no messages {key!r} of policies: only those of episodes ({EPISODIC!r}) are served")
 
 
 class Runner:
@@ -36,6 +46,7 @@ class Runner:
         policy_avg_stats: By name: of each policy, the latest episodes' figures.
         policy_lag: Of each policy: `version_diff_min`, `version_diff_avg` and `version_diff_max`.
         writers: By policy: what its summaries are written with, at any time.
+        policy_msg_handlers: By key: functions that are called with messages of policies; there are those of episodes.
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
@@ -47,6 +58,7 @@ class Runner:
         self.status = ExperimentStatus.SUCCESS
         self._observers: list[AlgoObserver] = []
         self._handlers: list[Callable[..., None]] = []
+        self.policy_msg_handlers = _Handlers({EPISODIC: self._handlers})
 
     @cached_property
     def env_info(self) -> Any:
@@ -69,11 +81,7 @@ class Runner:
         Raises:
             UsageError: There are no such messages here.
         """
-        if key != EPISODIC:
-            raise UsageError(
-                f"register_policy_msg_handler({key!r}) is not served: only messages of episodes ({EPISODIC!r}) are"
-            )
-        self._handlers.append(func)
+        self.policy_msg_handlers[key].append(func)
 
     def register_msg_handler(self, key: str, func: Callable[..., None]) -> None:
         """Refuse: messages of components are classes here.
@@ -93,7 +101,8 @@ class Runner:
             As of :class:`ExperimentStatus`.
         """
         try:
-            program_of(self.cfg)
+            program = program_of(self.cfg)
+            parse_run_config(program.argv, extra_parts=program.extra_parts, defaults=program.defaults)
             global_model_factory().check(self.cfg)
         except ConfigError as error:
             logger.error("%s", error)
@@ -111,9 +120,10 @@ class Runner:
         come_first()
         program = program_of(self.cfg)
         watcher = ObserverOfAll(self, self._observers, self._handlers)
-        exit_status = train(
-            program.argv, extra_parts=program.extra_parts, defaults=program.defaults, observers=[watcher]
-        )
+        # There observers may play whole evaluations in the Runner's process, for which nobody is in a hurry.
+        patient = {"hang_timeout": _PATIENCE_S} if self._observers else {}
+        defaults = {**patient, **(program.defaults or {})}
+        exit_status = train(program.argv, extra_parts=program.extra_parts, defaults=defaults, observers=[watcher])
         self.status = status_of_exit(exit_status)
         return self.status
 

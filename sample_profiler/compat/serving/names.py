@@ -32,7 +32,7 @@ SERVED: dict[str, dict[str, str]] = {
     },
     "algo.utils.misc": {
         "compat.running.statuses": "ExperimentStatus",
-        "compat.running.observers": "EPISODIC POLICY_ID_KEY",
+        "compat.running.observers": "EPISODIC POLICY_ID_KEY TRAIN_STATS",
         "compat.helpers.utilities": "EPS",
     },
     "algo.utils.env_info": {
@@ -76,6 +76,17 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.running.playing": "enjoy render_frame visualize_policy_inputs",
         "compat.running.checkpoints": "load_state_dict",
         "compat.environments.batched": "make_env",
+        # Scripts import all of this module, and go on with what it has imported itself.
+        "compat.environments.registry": "create_env",
+        "compat.environments.agents": "np",
+        "compat.helpers.types": "Config StatusCode",
+        "compat.helpers.utilities": "log",
+        "compat.networks.inference": "create_actor_critic",
+        "compat.networks.parts": "torch",
+        "compat.settings.attributes": "AttrDict",
+        "compat.settings.saved": "load_from_checkpoint",
+        "collections": "deque",
+        "typing": "Dict Tuple",
     },
     "envs.create_env": {"compat.environments.registry": "create_env"},
     "envs.env_wrappers": {
@@ -157,6 +168,7 @@ SERVED: dict[str, dict[str, str]] = {
         "compat.helpers.types": "ActionDistribution ActionSpace Config CreateEnvFunc Device Env InitModelData MpLock "
         "MpQueue ObsSpace PolicyID StatusCode",
     },
+    "utils.wandb_utils": {"compat.running.summaries": "finish_wandb init_wandb"},
     "utils.utils": {
         "compat.helpers.utilities": "debug_log_every_n ensure_dir_exists get_username is_module_available log "
         "log_every_n maybe_ensure_dir_exists memory_consumption_mb project_tmp_dir remove_if_exists retry "
@@ -182,6 +194,5 @@ REFUSED = {
     "huggingface": "see sample-profiler export --push_to_hub",
     "pbt": "there is no population-based training here",
     "utils.tb": "run tensorboard --logdir with the folder of runs",
-    "utils.wandb_utils": "runs are shown in Weights & Biases by themselves, with --with_wandb=True",
 }
 """Why modules and names are not, by how they begin."""

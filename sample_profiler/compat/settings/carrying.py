@@ -7,7 +7,7 @@ is resumed has those of the run before, but for what is on the command line.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from sample_profiler.config.foreign_flags import FOREIGN_FLAGS, describe_foreign
 from sample_profiler.config.parts import EvaluationOptions, RunOptions
 from sample_profiler.errors import ConfigError
 from sample_profiler.foreign.options import CARRIED_KEY
+from sample_profiler.model.registry import registered_maker
 from sample_profiler.run_folder import RunFolder, read_config_file
 
 __all__ = ["CARRIED", "CarriedOptions", "carried_in", "program_of", "run_folder_of", "view_of"]
@@ -67,7 +68,7 @@ def program_of(cfg: Mapping[str, Any], *, plays: bool = False) -> Program:
     """
     parts = (CarriedOptions, EvaluationOptions) if plays else (CarriedOptions,)
     flags = all_flags(parts)
-    given, redefined = cfg.get("cli_args", {}), cfg.get("redefined_flags", ())
+    given, redefined = cfg.get("cli_args", {}), {*cfg.get("redefined_flags", ()), *_of_own_networks(cfg, flags)}
     argv: list[str] = []
     defaults: dict[str, Any] = {}
     for name, flag in flags.items():
@@ -83,6 +84,13 @@ def program_of(cfg: Mapping[str, Any], *, plays: bool = False) -> Program:
     own = {name: value for name, value in cfg.items() if name not in flags or name in redefined}
     argv.append(f"--{CARRIED}={_merged(cfg, own, given)}")
     return Program(argv, parts, defaults)
+
+
+def _of_own_networks(cfg: Mapping[str, Any], flags: Mapping[str, Flag]) -> Iterator[str]:
+    """Yield options whose value only a network of one's own knows: they are read by that, and are no flags here."""
+    has_own = registered_maker("core") is not None or registered_maker("actor_critic") is not None
+    if has_own and "rnn_type" in cfg and cfg["rnn_type"] not in flags["rnn_type"].value_type.choices:
+        yield "rnn_type"
 
 
 def _limits_of_playing(cfg: Mapping[str, Any]) -> dict[str, Any]:

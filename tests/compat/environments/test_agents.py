@@ -227,3 +227,65 @@ def test_tensors_are_put_side_by_side_as_tensors():
     vector.reset()
     vector.step((torch.tensor([2, 1]), torch.tensor([0, 1])))
     assert torch.equal(env.actions[0], torch.tensor([[2, 0], [1, 1]]))
+
+
+class Parts(gymnasium.Env):
+    """Takes actions of several parts, changes them, and tells much of its episodes."""
+
+    observation_space = spaces.Box(0, 100, (2,), np.float32)
+
+    def __init__(self, kinds, told=None):
+        self.action_space = spaces.Tuple(
+            [spaces.Discrete(3) if kind == "d" else spaces.Box(-1, 1, (2,)) for kind in kinds]
+        )
+        self.told, self.actions = told, []
+
+    def reset(self, **_keywords):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        action[0] = action[0]
+        self.actions.append(action)
+        return np.zeros(2, np.float32), 1.0, True, False, {"episode_extra_stats": self.told}
+
+
+@pytest.mark.parametrize(("kinds", "expected"), [("dd", np.ndarray), ("db", list)])
+def test_actions_of_several_parts_are_arrays_of_numbers_or_lists(kinds, expected):
+    inside = Parts(kinds)
+    env = agents_env(inside)
+    env.reset()
+    width = sum(1 if kind == "d" else 2 for kind in kinds)
+    env.step(np.ones((1, width), np.float32))
+    (action,) = inside.actions
+    assert type(action) is expected and len(action) == 2
+    if expected is np.ndarray:
+        assert (action.dtype, action.tolist()) == (np.int32, [1, 1])
+
+
+def test_of_what_an_episode_tells_numbers_are_taken_and_the_rest_is_said_once(caplog):
+    told = {
+        **{"steps": 3, "share": np.float32(0.5), "scores": np.array([1.0, 3.0]), "lives": [1, 2], "won": True},
+        **{"task": {"doors": torch.tensor([2.0, 4.0]), "inner": {"keys": 7}}},
+        **{"video": b"\0", "map": "e1m1", "ragged": [[1], [1, 2]], "nothing": []},
+    }
+    env = agents_env(Parts("dd", told))
+    env.reset()
+    for _ in range(2):
+        infos = env.step(np.zeros((1, 2), np.int64))[4]
+        assert infos[0]["episode_extra_stats"] == {
+            **{"steps": 3, "share": 0.5, "scores": 2, "lives": 1.5, "won": 1, "doors": 3, "keys": 7}
+        }
+    left_out = [record.getMessage() for record in caplog.records]
+    assert len(left_out) == 4 and all("is left out" in text for text in left_out)
+
+
+def test_several_agents_tell_in_numbers_too():
+    class Telling(SelfResetting):
+        def step(self, actions):
+            *others, infos = super().step(actions)
+            return *others, [{**info, "episode_extra_stats": {"place": {"x": 1, "y": "far"}}} for info in infos]
+
+    env = agents_env(Telling("lists"))
+    env.reset()
+    infos = env.step(np.zeros((2, 1), np.int64))[4]
+    assert [info["episode_extra_stats"] for info in infos] == [{"x": 1.0}] * 2

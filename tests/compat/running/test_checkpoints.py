@@ -74,3 +74,11 @@ def test_both_orders_of_summaries_are_known_by_their_names():
 def test_ends_of_runs_in_their_numbers():
     found = [status_of_exit(status) for status in (0, 1, 2, 129, 130, 143)]
     assert found == [ExperimentStatus.SUCCESS, *[ExperimentStatus.FAILURE] * 2, *[ExperimentStatus.INTERRUPTED] * 3]
+
+
+def test_who_replaces_methods_of_the_learner_is_told_that_nobody_would_call_them():
+    with pytest.raises(TypeError, match=r"Learner\.save_best = .* is not served"):
+        Learner.save_best = print
+    with pytest.raises(AttributeError, match=r"Learner\._calculate_losses: a Learner of one's own is not served"):
+        _ = Learner._calculate_losses
+    assert getattr(Learner, "save_best", None) is None

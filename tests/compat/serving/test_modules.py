@@ -36,6 +36,16 @@ def test_modules_are_imported_in_every_way():
     assert run(program)[1] == "0 True parse_sf_args True"
 
 
+def test_all_of_the_module_that_plays_is_enough_for_a_loop_of_ones_own():
+    program = (
+        "from sample_factory.enjoy import *\n"
+        "def play(cfg: Config) -> StatusCode:\n"
+        "    return log.name, load_from_checkpoint, torch.zeros(1), np.zeros(1), deque()\n"
+        "print(len(play(AttrDict())) - 1, enjoy.__name__, make_env.__name__)"
+    )
+    assert run(program)[1:] == ("4 enjoy make_env", "")
+
+
 def test_all_of_the_module_of_encoders_is_enough_to_write_one():
     program = (
         "from sample_factory.model.encoder import *\n"

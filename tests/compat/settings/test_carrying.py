@@ -15,6 +15,7 @@ from sample_profiler.compat.settings.saved import (
 )
 from sample_profiler.config import load_config, parse_run_config, save_config
 from sample_profiler.errors import ConfigError, UsageError
+from sample_profiler.model import registry
 
 
 def parse(folder, *words, evaluation=False, **defaults):
@@ -42,6 +43,18 @@ def test_each_value_gets_to_where_it_is_read(tmp_path):
     assert view.maze == {"walls": [1, 2], "size": 5}
     assert (view.algo, view.with_pbt, view.wandb_project) == ("APPO", False, "sample_factory")
     assert not set(view) & {"cli_args", "command_line", "sample_factory_options", "max_num_frames"}
+
+
+def test_a_kind_of_core_that_only_a_registered_one_knows_is_carried(tmp_path, monkeypatch):
+    cfg = parse(tmp_path)
+    cfg.rnn_type = "mamba2"
+    with pytest.raises(ConfigError, match="rnn_type"):
+        config_of(cfg)
+    monkeypatch.setattr(registry, "_makers", {"core": print})
+    config = config_of(cfg)
+    assert (config.rnn_type, view_of(config).rnn_type) == ("gru", "mamba2")
+    cfg.rnn_type = "lstm"
+    assert config_of(cfg).rnn_type == "lstm"
 
 
 def test_nested_values_are_read_in_workers_as_they_were_put_there(tmp_path):
