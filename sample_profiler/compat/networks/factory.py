@@ -166,11 +166,14 @@ class _ActorCriticMaker(_Maker):
     """Makes a whole network."""
 
     def __call__(self, cfg: Config, observation_space: spaces.Dict, action_space: gymnasium.Space[Any]) -> nn.Module:
+        from sample_profiler.compat.networks.own_actions import check_actions
         from sample_profiler.compat.networks.whole import AdaptedActorCritic
 
         view = view_of(cfg)
         network = self.make(view, observation_space, action_space)
-        return AdaptedActorCritic(network, view, observation_space)
+        adapted = AdaptedActorCritic(network, view, observation_space)
+        check_actions(network, view, observation_space, action_space)
+        return adapted
 
 
 class _CoreMaker(_Maker):

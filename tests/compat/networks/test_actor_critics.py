@@ -1,5 +1,6 @@
 """Whole networks as code for Sample Factory has them, in runs of this package."""
 
+import contextlib
 import copy
 
 import numpy as np
@@ -18,6 +19,7 @@ from sample_profiler.compat.networks.actor_critics import (
 from sample_profiler.compat.networks.cores import run_sequences
 from sample_profiler.compat.networks.factory import ModelFactory, get_rnn_size, global_model_factory
 from sample_profiler.compat.networks.inference import create_actor_critic, prepare_and_normalize_obs
+from sample_profiler.compat.networks.own_actions import check_actions
 from sample_profiler.compat.networks.parts import Encoder, ModelCoreRNN, create_mlp, nonlinearity
 from sample_profiler.compat.settings.arguments import default_cfg
 from sample_profiler.config import parse_config
@@ -260,6 +262,52 @@ class Drawing(ActorCriticSharedWeights):
         result = super().forward_tail(core_output, values_only, sample_actions)
         self.last_action_distribution = torch.distributions.Categorical(logits=result["action_logits"])
         return result
+
+
+class Filtering(ActorCriticSharedWeights):
+    """Keeps actions from what is dangerous, as it takes it."""
+
+    def forward(self, *arguments, **options):
+        result = super().forward(*arguments, **options)
+        result["actions"] = torch.ones_like(result["actions"])
+        return result
+
+
+class FilteringAtItsTail(ActorCriticSharedWeights):
+    def forward_tail(self, core_output, values_only, sample_actions, action_mask=None):
+        result = super().forward_tail(core_output, values_only, sample_actions)
+        if sample_actions:
+            result["actions"] = result["actions"] * 0
+        return result
+
+
+class Repeating(ActorCriticSharedWeights):
+    """Has a `forward` of its own that does the same, in another order of random numbers."""
+
+    def forward(self, normalized_obs_dict, rnn_states, values_only=False, action_mask=None):
+        torch.rand(3)
+        core, states = self.forward_core(self.forward_head(normalized_obs_dict), rnn_states)
+        return {**self.forward_tail(core, values_only, sample_actions=True), "new_rnn_states": states}
+
+
+class Unusual(ActorCriticSharedWeights):
+    """Is called by loops of its own only."""
+
+    def forward(self, table):
+        return table.columns
+
+
+@pytest.mark.parametrize("action_space", [ACTIONS, MOVES, spaces.Tuple([ACTIONS, MOVES])])
+@pytest.mark.parametrize(
+    ("kind", "is_other"), [(Filtering, True), (FilteringAtItsTail, True), (Repeating, False), (Unusual, False)]
+)
+def test_a_network_that_returns_other_actions_than_its_logits_are_of_is_refused(factory, kind, is_other, action_space):
+    cfg = default_cfg()
+    network = kind(factory, SPACE, action_space, cfg)
+    before = torch.random.get_rng_state()
+    with pytest.raises(ModelError, match="returns other actions") if is_other else contextlib.nullcontext():
+        check_actions(network, cfg, SPACE, action_space)
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 class WithoutSequences(ActorCriticSharedWeights):
