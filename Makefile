@@ -5,6 +5,7 @@ SECONDS_OF_RUN ?= 90
 RUN_FLAGS ?=
 TEST_FLAGS ?=
 TEST_PROCESSES ?= 2
+FEW_CASES ?= 1
 RUNS_AT_ONCE ?= 2
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13 python3.14
 
@@ -27,7 +28,7 @@ SOAK_MINUTES ?= 60
 SOAK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run bytecode test test-fast test-pythons fuzz kills breakages lint types check format docs site wheels bench bench-versus faults soak clean
+.PHONY: help install run bytecode test test-all test-fast test-pythons fuzz kills breakages lint types check format docs site wheels bench bench-versus faults soak clean
 
 help:  ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,14 +55,18 @@ bytecode: install  ## Compile the modules for processes that may write no byteco
 
 # Whole runs wait more than they compute, so several share the machine; tests that share a run stay together. What looks
 # at how much is done in a while has the machine for itself.
-test: bytecode  ## Run all tests (TEST_FLAGS='-k name' chooses some)
+test: bytecode  ## Run all tests, of those that start whole runs FEW_CASES (1) cases each (TEST_FLAGS='-k name' chooses some)
 ifeq ($(strip $(TEST_FLAGS)),)
 	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES); status=$$?; \
-	$(BIN)/python -m pytest -m "whole_run and not alone" -n $(RUNS_AT_ONCE) --dist=loadscope || status=1; \
-	$(BIN)/python -m pytest -m alone && exit $$status
+	$(BIN)/python -m pytest -m "whole_run and not alone" -n $(RUNS_AT_ONCE) --dist=loadscope --few_cases=$(FEW_CASES) \
+		--durations=20 --durations-min=10 || status=1; \
+	$(BIN)/python -m pytest -m alone --few_cases=$(FEW_CASES) && exit $$status
 else
 	$(BIN)/python -m pytest $(TEST_FLAGS)
 endif
+
+test-all: bytecode  ## Run all tests with all of their cases: most of an hour
+	$(MAKE) test FEW_CASES=0
 
 test-fast: bytecode  ## Run the tests that need no whole run, in TEST_PROCESSES (2) at a time
 	$(BIN)/python -m pytest -m "not whole_run" -n $(TEST_PROCESSES) $(TEST_FLAGS)

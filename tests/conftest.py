@@ -35,6 +35,11 @@ PATIENCE_FOR_NAMES_S = 60.0
 WHOLE_RUNS = tuple(Path(__file__).parent / name for name in ("faults", "integration"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "of each test that starts whole runs, at most so many cases; 0: all"
+    parser.addoption("--few_cases", type=int, default=0, help=words)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Read no module in which nothing has the mark that is asked for: each of several processes would load them all."""
     mark = next((mark for mark in ("whole_run", "alone") if config.option.markexpr.startswith(mark)), "")
@@ -43,11 +48,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if f"pytest.mark.{mark}" in collection_path.read_text(encoding="utf-8") else True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts whole runs by its folder; elsewhere tests say so themselves."""
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Mark what starts whole runs by its folder; elsewhere tests say so themselves. Choose a few cases, if asked to."""
     for item in items:
         if starts_whole_runs(item.path):
             item.add_marker("whole_run")
+    if num_cases := config.getoption("--few_cases"):
+        from tests.isolation.few_cases import choose_few
+
+        whole_runs = [item for item in items if item.get_closest_marker("whole_run")]
+        left_out = set(whole_runs).difference(choose_few(whole_runs, num_cases))
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
 
 
 def starts_whole_runs(path: Path) -> bool:

@@ -83,10 +83,21 @@ class NonBatchedVecEnv(Wrapped):
         self.observation_space = space if self._is_dict else spaces.Dict({DEFAULT_OBSERVATION_KEY: space})
         self._is_one = not is_multiagent(env)
         self.num_agents = num_agents_of(env)
+        self._seed: int | None = None
+
+    @property
+    def env(self) -> Any:
+        """What is wrapped."""
+        return self._env
+
+    def seed(self, seed: int | None = None) -> None:
+        """Have the next reset be seeded, as by its argument."""
+        self._seed = seed
 
     def reset(self, **keywords: Any) -> tuple[Any, Any]:
         """Begin an episode."""
-        observations, infos = self._env.reset(**keywords)
+        seed, self._seed = self._seed, None
+        observations, infos = self._env.reset(**({} if seed is None else {"seed": seed}), **keywords)
         return self._show([observations] if self._is_one else observations), [infos] if self._is_one else infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -129,6 +140,8 @@ class BatchedVecEnv(NonBatchedVecEnv):
 def _as_tensor(values: Any) -> Tensor:
     if isinstance(values, list | tuple) and values and isinstance(values[0], Tensor):
         return torch.stack(list(values))
+    if isinstance(values, list | tuple) and all(isinstance(value, bool | int | float) for value in values):
+        return torch.tensor(values)  # of Python's numbers as wide as PyTorch's own
     return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 
 

@@ -41,6 +41,19 @@ def test_one_agent_is_a_batch_of_one_that_resets_itself():
     env.close()
 
 
+def test_a_seed_counts_for_the_next_reset_and_what_is_wrapped_is_there():
+    register_env("cart", lambda name, cfg, env_config, render_mode: gymnasium.make("CartPole-v1"))
+    env = make_env_func_batched(default_cfg(env="cart"), env_config=None)
+    begun = []
+    for _ in range(2):
+        env.seed(5)
+        begun.append(env.reset()[0]["obs"])
+    assert torch.equal(*begun) and not torch.equal(begun[0], env.reset()[0]["obs"])
+    assert env.env.unwrapped is env.unwrapped
+    assert env.step(torch.ones(1, dtype=torch.int64).numpy())[1].dtype == torch.float32
+    env.close()
+
+
 def test_one_agent_may_be_a_list_of_one_instead():
     register_env("cart", lambda name, cfg, env_config, render_mode: gymnasium.make("CartPole-v1"))
     cfg = default_cfg(env="cart")
