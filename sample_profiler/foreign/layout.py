@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import gymnasium
 import torch
 from torch import Tensor
 
 from sample_profiler.errors import CheckpointError
 from sample_profiler.model.action_heads import IMPORTED_LAYER, IMPORTED_STDDEV
+from sample_profiler.spaces import ACTION_MASK_KEY, as_dict_space
 
-__all__ = ["named_moments", "translate_model"]
+__all__ = ["name_as_original", "named_moments", "translate_model"]
 
 _TRUNKS = {"": 0, "actor_": 0, "critic_": 1}
 _PART = re.compile(r"(?P<trunk>actor_|critic_|)(?P<part>encoder|core|decoder)\.(?P<rest>.+)")
@@ -28,6 +30,8 @@ _RECURRENT = re.compile(r"core\.(?:weight|bias)_[ih]h_l\d+")
 _NORMALIZER = "obs_normalizer.running_mean_std.running_mean_std."
 _STATISTICS = {"running_mean": "mean", "running_var": "variance", "count": "count"}
 _RETURNS = "returns_normalizer."
+_CONVOLUTION_NDIM = 4
+_BEHIND_CONVOLUTIONS = 3  # the last one, its activation, and the flattening
 _HEADS = {
     "critic_linear.": "value_head.",
     "action_parameterization.distribution_linear.": f"{IMPORTED_LAYER}.",
@@ -88,7 +92,8 @@ class _Names:
     def _place_behind_convolutions(self, prefix: str) -> int:
         """Return the place of the first layer behind convolutions, their last activation and the flattening."""
         rests = (name.removeprefix(prefix) for name in self._names if name.startswith(prefix))
-        return max(int(match["index"]) for rest in rests if (match := _CONVOLUTION.fullmatch(rest))) + 3
+        last = max(int(match["index"]) for rest in rests if (match := _CONVOLUTION.fullmatch(rest)))
+        return last + _BEHIND_CONVOLUTIONS
 
     def _keys_of_encoders(self) -> list[str]:
         parts = (match["rest"] for name in self._names if (match := _PART.fullmatch(name)))
@@ -141,6 +146,78 @@ def _statistics(
         f"{ours}{name}": value.reshape(()) if is_of_numbers or name == "count" else value.clone()
         for name, value in values.items()
     }
+
+
+_OF_TRUNK = re.compile(r"trunks\.(?P<trunk>\d)\.(?P<part>encoder|core|decoder)\.(?P<rest>.+)")
+_OF_ENCODER = re.compile(
+    r"(?P<encoder>trunks\.\d\.encoder\.encoders\.(?P<place>\d+)\.layers\.)(?P<index>\d+)\.(?P<rest>.+)"
+)
+_OF_ENTRY = re.compile(r"observation_normalizer\.entries\.(?P<place>\d+)\.statistics\.(?P<name>\w+)")
+_OF_LAYER = re.compile(r"action_head\.(?:heads\.\d+\.)?(?:logits|outputs)\.(?P<kind>weight|bias)")
+_ORIGINAL_STATISTICS = {ours: theirs for theirs, ours in _STATISTICS.items()}
+
+
+def name_as_original(state: Mapping[str, Tensor], observation_space: gymnasium.Space[Any]) -> dict[str, Tensor]:
+    """Return the state of a network of this package as Sample Factory's has it: what `translate_model` reads.
+
+    It stays as it is where some observations are not normalized: the original's names do not tell which.
+
+    Args:
+        state: Of a network; parts of somebody's own keep their names.
+        observation_space: Of its environment.
+    """
+    keys = sorted(key for key in as_dict_space(observation_space).spaces if key != ACTION_MASK_KEY)
+    places = {int(match["place"]) for name in state if (match := _OF_ENTRY.match(name))}
+    if places != set(range(len(keys))):
+        return dict(state)
+    layers: dict[str, list[Tensor]] = {"weight": [], "bias": []}
+    named: dict[str, Tensor] = {}
+    for name, value in state.items():
+        if match := _OF_LAYER.fullmatch(name):
+            layers[match["kind"]].append(value)
+        elif match := _OF_ENTRY.fullmatch(name):
+            theirs = f"{_NORMALIZER}{keys[int(match['place'])]}.{_ORIGINAL_STATISTICS[match['name']]}"
+            named[theirs] = value.reshape(1) if match["name"] == "count" else value
+        elif name.startswith(_RETURNS):
+            named[_RETURNS + _ORIGINAL_STATISTICS[name.removeprefix(_RETURNS)]] = value.reshape(1)
+        elif not name.startswith("observation_normalizer."):  # what is left of that follows from the statistics
+            named[_original_name(name, state, keys)] = value
+    heads = {
+        f"action_parameterization.distribution_linear.{kind}": torch.cat(rows) for kind, rows in layers.items() if rows
+    }
+    return named | heads
+
+
+def _original_name(name: str, state: Mapping[str, Tensor], keys: list[str]) -> str:
+    if name == "action_head.log_stddev":
+        return "action_parameterization.learned_stddev"
+    match = _OF_TRUNK.fullmatch(name)
+    if match is None:
+        return name.replace("value_head.", "critic_linear.")
+    are_apart = any(each.startswith("trunks.1.") for each in state)
+    part, rest = match["part"], match["rest"]
+    if part == "encoder" and (of_encoder := _OF_ENCODER.fullmatch(name)):
+        rest = f"encoders.{keys[int(of_encoder['place'])]}.{_name_in_encoder(of_encoder, state)}"
+    elif part == "core":
+        rest = f"core.{rest.removeprefix('rnn.')}" if rest.startswith("rnn.") else rest.removeprefix("core.")
+    elif part == "decoder" and rest[0].isdigit():
+        rest = f"mlp.{rest}"
+    return f"{('actor_', 'critic_')[int(match['trunk'])] if are_apart else ''}{part}.{rest}"
+
+
+def _name_in_encoder(match: re.Match[str], state: Mapping[str, Tensor]) -> str:
+    """Return the name of a parameter in the encoder of one key; that of an image has layers behind convolutions."""
+    of_encoder = [
+        (each, value) for name, value in state.items() if (each := name.removeprefix(match["encoder"])) != name
+    ]
+    is_resnet = any(".layers." in each for each, _ in of_encoder)
+    of_convolutions = [int(each.partition(".")[0]) for each, value in of_encoder if value.ndim == _CONVOLUTION_NDIM]
+    index, rest, begin = int(match["index"]), match["rest"], "" if is_resnet else "enc."
+    if not of_convolutions:
+        return f"mlp_head.{index}.{rest}"
+    if index <= max(of_convolutions):
+        return f"{begin}conv_head.{index}.{rest.replace('layers.', 'res_block_core.')}"
+    return f"{begin}mlp_layers.{index - max(of_convolutions) - _BEHIND_CONVOLUTIONS}.{rest}"
 
 
 def named_moments(optimizer: Mapping[str, Any], model: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:

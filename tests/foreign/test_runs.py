@@ -15,6 +15,8 @@ from sample_profiler.components.messages import EpisodesFinished
 from sample_profiler.config import load_config
 from sample_profiler.envs import EnvSpec, register_env, registry
 from sample_profiler.errors import CheckpointError, UsageError
+from sample_profiler.foreign.layout import name_as_original, translate_model
+from sample_profiler.foreign.reading import read_checkpoint
 from sample_profiler.foreign.runs import import_run
 from sample_profiler.ppo.named_moments import indexed_state
 from sample_profiler.run.layout.factories import make_network
@@ -73,6 +75,21 @@ def test_outputs_are_those_of_the_original_over_50_recurrent_steps(name, tmp_pat
             np.testing.assert_allclose(values, expected["values"][step], atol=1e-5, rtol=1e-5)
             if "gru" in name or "lstm" in name:
                 np.testing.assert_allclose(states, expected["states"][step], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_network_gives_its_weights_back_as_the_original_names_them(name, tmp_path):
+    original = read_checkpoint(next((RUNS / name / "checkpoint_p0").glob("checkpoint_*.pth")))["model"]
+    import_run(RUNS / name, tmp_path / "run")
+    _, network = network_of(name, tmp_path / "run")
+    network.load_state_dict(translate_model(original))
+    named = name_as_original(network.state_dict(), gymnasium.spaces.Dict(SPACES[name][0]))
+    # Without --normalize_returns the original has no statistics of them.
+    named = {name: value for name, value in named.items() if name in original or "returns_normalizer" not in name}
+    assert named.keys() == original.keys()
+    for parameter, value in named.items():
+        assert value.shape == original[parameter].shape, parameter
+        torch.testing.assert_close(value, original[parameter].to(value.dtype))
 
 
 class Returns(RunObserver):

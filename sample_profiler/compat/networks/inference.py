@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import torch
@@ -15,7 +15,7 @@ from sample_profiler.compat.networks.normalizers import RunningMeanStdInPlace
 from sample_profiler.compat.networks.parts import model_device, model_options_of, options_of
 from sample_profiler.compat.settings.attributes import AttrDict
 from sample_profiler.config import ObservationOptions
-from sample_profiler.foreign.layout import translate_model
+from sample_profiler.foreign.layout import name_as_original, translate_model
 from sample_profiler.model import make_actor_critic
 from sample_profiler.model.registry import registered_parts
 from sample_profiler.spaces import ACTION_MASK_KEY, as_dict_space, plain_space, split_action_mask
@@ -73,6 +73,19 @@ class InferenceModel(nn.Module):
     def obs_normalizer(self) -> nn.Module:
         """What :meth:`normalize_obs` asks."""
         return self.network.observation_normalizer
+
+    @property
+    def critic_linear(self) -> nn.Module:
+        """What makes values of the decoder's output."""
+        return cast("nn.Module", self.network.value_head)
+
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
+        """Return the weights, as Sample Factory names them; of a whole network of a script's own as they are here."""
+        state = super().state_dict(*arguments, **options)
+        if arguments or options.get("prefix") or getattr(self.network, "own", None) is not None:
+            return state
+        own = {name.removeprefix("network."): value for name, value in state.items()}
+        return name_as_original(own, self._space)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load the weights of a checkpoint: of a run of this package, or of one of Sample Factory."""

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sample_profiler.compat.settings.carrying import run_folder_of
 from sample_profiler.compat.settings.saved import cfg_dict
+from sample_profiler.envs import EnvSpec
 from sample_profiler.errors import CheckpointError
+from sample_profiler.foreign.layout import name_as_original
 from sample_profiler.foreign.reading import read_state
 
 __all__ = ["Learner", "load_state_dict"]
@@ -72,9 +74,17 @@ class Learner(metaclass=_AsItIs):
         except CheckpointError as error:
             logger.error("%s", error)
             return None
-        model = {name: value.to(device) for name, value in state["model"].items()}
+        model = {name: value.to(device) for name, value in _as_original(state).items()}
         counts = {"env_steps": state.get("frames"), "train_step": state.get("optimizer_steps")}
         return {**counts, **state, "model": model}
+
+
+def _as_original(state: dict[str, Any]) -> dict[str, Tensor]:
+    """Return the weights of a checkpoint as the original names them; those of a script's own network as they are."""
+    model: dict[str, Tensor] = state["model"]
+    if "env_spec" not in state or not any(name.startswith("trunks.") for name in model):
+        return model
+    return name_as_original(model, EnvSpec.from_data(state["env_spec"]).observation_space)
 
 
 def load_state_dict(cfg: Any, actor_critic: nn.Module, device: torch.device) -> None:

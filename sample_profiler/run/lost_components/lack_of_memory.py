@@ -54,7 +54,8 @@ def describe_end(
     """
     exit_words = child.describe_exit()
     if lack is None:
-        return Failure(child.name, f"its process {exit_words}", child.describe_crash())
+        crash = child.describe_crash()
+        return Failure(child.name, f"its process {exit_words}", crash, is_crash=bool(crash))
     message = describe_kill(lack, exit_words, envs_of)
     if tells_all:
         message += f"; {describe_whole(lack, envs_of, num_earlier)}"

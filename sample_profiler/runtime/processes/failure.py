@@ -56,6 +56,7 @@ class Failure:
         was_raised: whether an exception is the cause; else the process was killed, hung, or was stuck.
         lacks_memory: whether the machine's memory, or what the process may have of it, was not enough.
         is_hang: whether it gave no sign of life.
+        is_crash: whether native code ended the process, which has left word where that was.
     """
 
     component: str
@@ -64,11 +65,7 @@ class Failure:
     was_raised: bool = False
     lacks_memory: bool = False
     is_hang: bool = False
-
-    @property
-    def is_crash(self) -> bool:
-        """Whether native code ended the process, which has left word where that was."""
-        return bool(self.traceback_text) and not (self.was_raised or self.is_hang)
+    is_crash: bool = False
 
     @classmethod
     def from_exception(cls, component: str, error: BaseException, part: str = "") -> Failure:

@@ -13,6 +13,7 @@ from sample_profiler.compat.running.observers import AlgoObserver, _expects_step
 from sample_profiler.compat.running.statuses import ExperimentStatus, status_of_exit
 from sample_profiler.compat.settings.arguments import parse_full_cfg, parse_sf_args
 from sample_profiler.compat.settings.saved import load_from_checkpoint
+from sample_profiler.envs import EnvSpec
 from sample_profiler.errors import CheckpointError
 from sample_profiler.foreign.runs import import_run
 
@@ -74,6 +75,27 @@ def test_both_orders_of_summaries_are_known_by_their_names():
 def test_ends_of_runs_in_their_numbers():
     found = [status_of_exit(status) for status in (0, 1, 2, 129, 130, 143)]
     assert found == [ExperimentStatus.SUCCESS, *[ExperimentStatus.FAILURE] * 2, *[ExperimentStatus.INTERRUPTED] * 3]
+
+
+def test_weights_have_the_names_of_the_original_in_networks_and_in_checkpoints_of_runs_of_this_package(tmp_path):
+    import_run(RUNS / "mlp", tmp_path / "mlp")
+    cfg = cfg_of(tmp_path, "mlp")
+    model = create_actor_critic(cfg, SPACE, gymnasium.spaces.Discrete(4))
+    load_state_dict(cfg, model, torch.device("cpu"))
+    names = {"encoder.encoders.obs.mlp_head.0.weight", "critic_linear.weight", "returns_normalizer.running_mean"}
+    names |= {"action_parameterization.distribution_linear.bias"}
+    names |= {"obs_normalizer.running_mean_std.running_mean_std.obs.running_mean"}
+    state = model.state_dict()
+    assert names <= state.keys() and state["critic_linear.weight"] is not None
+    assert torch.equal(model.critic_linear.weight, state["critic_linear.weight"])
+    other = create_actor_critic(cfg, SPACE, gymnasium.spaces.Discrete(4))
+    other.load_state_dict(state)
+    assert all(torch.equal(value, state[name]) for name, value in other.state_dict().items())
+    spec = EnvSpec(observation_space=SPACE, action_space=gymnasium.spaces.Discrete(4))
+    path = tmp_path / "checkpoint_000000001_10.pth"
+    torch.save({"model": model.network.state_dict(), "env_spec": spec.to_data()}, path)
+    loaded = Learner.load_checkpoint([str(path)], "cpu")["model"]
+    assert loaded.keys() == state.keys()
 
 
 def test_who_replaces_methods_of_the_learner_is_told_that_nobody_would_call_them():

@@ -109,6 +109,21 @@ def test_a_lost_worker_is_replaced_for_the_first_reason_that_it_gave():
     assert calls.replaced[1][1].message == "its process was fully killed", "what it said before was for its predecessor"
 
 
+def test_where_native_code_has_crashed_is_told_once_with_the_loss(caplog):
+    calls, process = Calls(Rescue()), Process("RolloutWorker_w0")
+    crash = Failure(process.name, "its process was killed by signal 11 (SIGSEGV)", 'File "here.py"', is_crash=True)
+    calls.rescue.explain_end = lambda _, *, tells_all: crash
+    calls.guard.take_exits([process])
+    assert calls.replaced == [(process, crash)]
+    assert [record.getMessage() for record in caplog.records] == [
+        'RolloutWorker_w0 failed: its process was killed by signal 11 (SIGSEGV)\nFile "here.py"'
+    ]
+    caplog.clear()
+    calls.guard.take_failure(FAILURE)
+    calls.guard.take_exits([process])
+    assert caplog.text.count("EnvError: broke") == 1, "what was told already is not told again"
+
+
 def test_an_objection_ends_the_run_and_is_told():
     calls = Calls(Rescue("too many"))
     calls.guard.take_exits([Process("RolloutWorker_w0")])
