@@ -160,16 +160,13 @@ _ORIGINAL_STATISTICS = {ours: theirs for theirs, ours in _STATISTICS.items()}
 def name_as_original(state: Mapping[str, Tensor], observation_space: gymnasium.Space[Any]) -> dict[str, Tensor]:
     """Return the state of a network of this package as Sample Factory's has it: what `translate_model` reads.
 
-    It stays as it is where some observations are not normalized: the original's names do not tell which.
+    It stays as it is where the original's names do not tell which observations there are.
 
     Args:
         state: Of a network; parts of somebody's own keep their names.
         observation_space: Of its environment.
     """
     keys = sorted(key for key in as_dict_space(observation_space).spaces if key != ACTION_MASK_KEY)
-    places = {int(match["place"]) for name in state if (match := _OF_ENTRY.match(name))}
-    if places != set(range(len(keys))):
-        return dict(state)
     layers: dict[str, list[Tensor]] = {"weight": [], "bias": []}
     named: dict[str, Tensor] = {}
     for name, value in state.items():
@@ -182,10 +179,10 @@ def name_as_original(state: Mapping[str, Tensor], observation_space: gymnasium.S
             named[_RETURNS + _ORIGINAL_STATISTICS[name.removeprefix(_RETURNS)]] = value.reshape(1)
         elif not name.startswith("observation_normalizer."):  # what is left of that follows from the statistics
             named[_original_name(name, state, keys)] = value
-    heads = {
+    named |= {
         f"action_parameterization.distribution_linear.{kind}": torch.cat(rows) for kind, rows in layers.items() if rows
     }
-    return named | heads
+    return named if (_Names(named).keys or ["obs"]) == keys else dict(state)
 
 
 def _original_name(name: str, state: Mapping[str, Tensor], keys: list[str]) -> str:
