@@ -44,9 +44,13 @@ def differences(one: Any, other: Any, where: str = "") -> list[str]:
 
 
 def learned(folder: Path) -> Any:
-    """Return the newest checkpoint without the course: weights, optimizer, normalizers, generators, counters."""
+    """Return the newest checkpoint without the course: weights, optimizer, normalizers, generators, counters.
+
+    Workers tell of episodes that have ended from time to time, so in which order two of them do follows from the clock.
+    """
     state = load_latest_checkpoint(folder)
     state.pop("course", None)
+    state["latest_metrics"] = state["latest_metrics"].sort().values
     return state
 
 
