@@ -29,7 +29,7 @@ from sample_profiler.runtime.machine.measured_process import UNKNOWN_STATUS
 from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
-from sample_profiler.runtime.processes.failure import Failure, HangError
+from sample_profiler.runtime.processes.failure import Failure, HangError, RemoteError
 from sample_profiler.runtime.processes.main_thread_watch import MainThreadWatch
 from sample_profiler.runtime.processes.supervisor import Supervisor
 from sample_profiler.runtime.surroundings.process_settings import ProcessSettings
@@ -132,13 +132,6 @@ def probe_env(config: Config, *, takes_step: bool = False) -> EnvSpec:
         return probe.spec()
     finally:
         probe.end()
-
-
-class _RemoteError(Exception):
-    """Shows, as the cause of an error, what another process knows of it."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
 
 
 @dataclass(frozen=True)
@@ -353,10 +346,10 @@ class _ProcessProbe:
                 case _Refused() if self._result is None:
                     self._result = report.error
                     if report.cause_text:
-                        self._result.__cause__ = _RemoteError(report.cause_text)
+                        self._result.__cause__ = RemoteError(report.cause_text)
                 case Failure() if self._result is None:  # of nothing that is known to go wrong
                     self._result = EnvError(f"{self._where()}: {report.message}")
-                    self._result.__cause__ = _RemoteError(report.traceback_text)
+                    self._result.__cause__ = RemoteError(report.traceback_text)
                 case _:  # signs of life, and what it came to as a component
                     pass
 
@@ -368,7 +361,7 @@ class _ProcessProbe:
         if self._result is None:
             self._result = EnvError(f"{self._where()} ended its process, which {self._child.describe_exit()}")
             if crash := self._child.describe_crash():
-                self._result.__cause__ = _RemoteError(crash)
+                self._result.__cause__ = RemoteError(crash)
 
     def _check_time(self) -> None:
         """Note what it came to if a method takes too long."""
@@ -378,7 +371,7 @@ class _ProcessProbe:
         cure = "" if self._method == _IMPORT else " (--hang_timeout): give it more if it may take so long"
         self._result = EnvError(f"{self._where()} hangs: it has not returned within {self._limit_s:g} s{cure}")
         if stacks:
-            self._result.__cause__ = _RemoteError(stacks)
+            self._result.__cause__ = RemoteError(stacks)
 
     def _give_up(self) -> None:
         """Tell of a `close` that takes too long, and end it."""

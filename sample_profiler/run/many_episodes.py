@@ -24,7 +24,7 @@ from sample_profiler.runtime.messages.channels import Reports
 from sample_profiler.runtime.messages.heartbeats import FIRST_SIGN_S
 from sample_profiler.runtime.processes.child import ChildSettings, SharedMemoryNames
 from sample_profiler.runtime.processes.child_process import Child
-from sample_profiler.runtime.processes.failure import Failure
+from sample_profiler.runtime.processes.failure import Failure, RemoteError
 from sample_profiler.runtime.processes.supervisor import GRACE_AFTER_FAILURE_S, Supervisor
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class _Workers:
             EnvError: one does not go on.
         """
         if self._failure is not None:
-            cause = _RemoteError(self._failure.traceback_text) if self._failure.traceback_text else None
+            cause = RemoteError(self._failure.traceback_text) if self._failure.traceback_text else None
             raise EnvError(f"{self._failure.component} failed: {self._failure.message}") from cause
         limit_s = self._task.many.config.faults.hang_timeout
         for index, child in enumerate(self._children):
@@ -214,13 +214,13 @@ class _Workers:
                 continue
             if index in ended:
                 crash = child.describe_crash()
-                cause = _RemoteError(crash) if crash else None
+                cause = RemoteError(crash) if crash else None
                 raise EnvError(f"{child.name} has ended: its process {child.describe_exit()}") from cause
             patience_s = limit_s if self._has_begun[index] else FIRST_SIGN_S
             if time.monotonic() - self._last_sign_s[index] > patience_s:
                 raise EnvError(
                     f"{child.name} hangs: it has given no sign of life for {patience_s:g} s (--hang_timeout)"
-                ) from _RemoteError(child.dump_stacks())
+                ) from RemoteError(child.dump_stacks())
 
     def end(self, *, is_whole: bool) -> None:
         """Let them close their environments, or kill them where they take too long."""
@@ -231,13 +231,6 @@ class _Workers:
     def _drop_reports(self) -> None:
         for child in self._children:
             child.reports.receive()
-
-
-class _RemoteError(Exception):
-    """Shows, as the cause of an error, what another process knows of it."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
 
 
 def _make_worker(task: _Task, index: int, reports: Reports) -> EvaluationWorker:

@@ -25,7 +25,7 @@ from sample_profiler.errors import (
 )
 from sample_profiler.runtime.machine.memory_limits import format_bytes, read_process_memory
 
-__all__ = ["ENVIRONMENTS_CURE", "NETWORKS_CURE", "Failure", "FailureLog", "HangError"]
+__all__ = ["ENVIRONMENTS_CURE", "NETWORKS_CURE", "Failure", "FailureLog", "HangError", "RemoteError"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,13 @@ _MOST_TRACEBACK = 64_000  # characters
 
 class HangError(Interruption):
     """The thread hangs here."""
+
+
+class RemoteError(Exception):
+    """Shows, as the cause of an error, what another process knows of it."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 @dataclass(frozen=True)
