@@ -48,6 +48,8 @@ _OF_ALL_TASKS = {
     "policy_init_gain": 1.414,
 }
 
+_NETWORK = ("encoder_mlp_layers", "nonlinearity", "use_rnn")
+
 TASK_DEFAULTS: dict[str, dict[str, Any]] = {
     "Acrobot": _OF_ALL_TASKS
     | {
@@ -55,6 +57,21 @@ TASK_DEFAULTS: dict[str, dict[str, Any]] = {
         "gae_lambda": 0.94,
         "lr_decay_steps": 200_000,
         "num_epochs": 8,
+    },
+    "CartPole": _OF_ALL_TASKS
+    | {
+        "exploration_loss_coeff": 0.0,
+        "gae_lambda": 0.9,
+        "gamma": 0.98,
+        "learning_rate": 0.002,
+        "lr_decay_end": 0.05,
+        "lr_decay_steps": 100_000,
+        "normalize_returns": False,
+        "num_batches_per_epoch": 1,
+        "num_epochs": 10,
+        "ppo_clip_ratio": 0.1,
+        "ppo_clip_value": 1000.0,
+        "rollout": 16,
     },
     "LunarLander": _OF_ALL_TASKS
     | {
@@ -95,14 +112,15 @@ def register_gym_envs() -> None:
 def gym_defaults(argv: Sequence[str]) -> dict[str, Any]:
     """Return what a command line has instead of the flags' own defaults.
 
-    Those of single environments are for policies without a memory.
+    Those of single environments were found with the family's own network, and are for that alone.
 
     Args:
         argv: The command line without the program's name.
     """
     given = given_values(argv)
     task = given.get("env", "").rpartition("-v")[0]
-    return GYM_DEFAULTS | (TASK_DEFAULTS.get(task, {}) if not given.get("use_rnn") else {})
+    has_own_network = any(given.get(flag, GYM_DEFAULTS[flag]) != GYM_DEFAULTS[flag] for flag in _NETWORK)
+    return GYM_DEFAULTS | ({} if has_own_network else TASK_DEFAULTS.get(task, {}))
 
 
 def find_gym_env(name: str) -> MakeEnv | None:

@@ -49,10 +49,17 @@ def test_tasks_have_defaults_that_can_be_used_and_flags_count_instead(task):
             "--env=MyAcrobot-v1",
         ),
         *("--env=Acrobot-v1 --use_rnn", "--env=Acrobot-v1 --use_rnn=True"),
+        "--env=CartPole-v1 --encoder_mlp_layers 512 512 --nonlinearity=elu",
+        "--env=CartPole-v1 --nonlinearity=relu",
     ],
 )
-def test_other_environments_and_policies_with_a_memory_have_the_familys_defaults(line):
+def test_other_environments_and_other_networks_have_the_familys_defaults(line):
     assert gym_defaults(line.split()) == GYM_DEFAULTS
+
+
+def test_who_writes_out_the_familys_network_keeps_the_defaults_of_the_task():
+    line = "--env=CartPole-v1 --encoder_mlp_layers 64 64 --nonlinearity=tanh --use_rnn=False"
+    assert gym_defaults(line.split()) == GYM_DEFAULTS | TASK_DEFAULTS["CartPole"]
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "FrozenLake-v1", "Blackjack-v1"])

@@ -15,7 +15,7 @@ from sample_profiler.cli.playing import playing as playing_module
 from sample_profiler.cli.training import training as training_module
 from sample_profiler.config.parts import EvaluationOptions
 from sample_profiler.envs import registry
-from sample_profiler.envs.gymnasium_ids import GYM_DEFAULTS, find_gym_env, make_gym_env
+from sample_profiler.envs.gymnasium_ids import find_gym_env, gym_defaults, make_gym_env
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_the_first_word_is_the_environment_unless_it_is_a_flag(called, words, ar
     assert main(["train", *words]) == 7
     assert main(["enjoy", *words]) == 8
     assert [program.argv for program in called] == [argv, argv]
-    assert [program.defaults for program in called] == [GYM_DEFAULTS] * 2
+    assert [program.defaults for program in called] == [gym_defaults(argv)] * 2
     assert [tuple(program.extra_parts) for program in called] == [(), (EvaluationOptions,)]
     assert registry._find_maker("CartPole-v1") is make_gym_env
 
@@ -63,7 +63,7 @@ def test_what_a_script_has_registered_counts_before_the_ids(called):
 
 
 @pytest.mark.parametrize("command", ["train", "enjoy"])
-@pytest.mark.parametrize("words", [["--help"], ["-h"], ["CartPole-v1", "--help"]], ids=str)
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["MountainCar-v0", "--help"]], ids=str)
 def test_help_says_what_may_be_trained_on_and_lists_all_flags(called, capsys, monkeypatch, command, words):
     assert main([command, *words]) == 0
     text = capsys.readouterr().out
