@@ -27,7 +27,7 @@ from sample_profiler.version import __version__
 FORMAT = 1
 
 _SCALARS = (bool, int, float, str)
-_CURE = "restore the file, or start anew with --restart_behavior=restart"
+_CURE = "restore the file; training begins anew with --restart_behavior=restart"
 
 
 def save_config(config: Config, path: str | os.PathLike[str]) -> None:

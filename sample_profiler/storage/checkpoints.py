@@ -145,8 +145,8 @@ class CheckpointFolder:
             self.set_aside("no checkpoint can be read")
             return None
         raise CheckpointError(
-            f"none of the {len(paths)} checkpoints in {self.path} can be read: start anew with "
-            "--restart_behavior=restart, which keeps all files under another name, or remove the damaged ones"
+            f"none of the {len(paths)} checkpoints in {self.path} can be read: restore one; training begins "
+            "anew with --restart_behavior=restart, which keeps all files under another name"
         )
 
     @property

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 from sample_profiler.cli.tracking.beside import TrackerProcesses
 from sample_profiler.cli.tracking.choice import chosen_trackers
-from sample_profiler.cli.training.alerts import Alerts, Caller
 from sample_profiler.cli.training.conclusion import conclude, exit_status
 from sample_profiler.cli.training.folder_checks import check_links
 from sample_profiler.cli.training.folder_taking import end_trial, remove_unfinished, replace_config, take_folder
 from sample_profiler.cli.training.folder_watch import FolderWatch
 from sample_profiler.cli.training.logs import RunLog
-from sample_profiler.cli.training.metrics import MetricsServer
 from sample_profiler.cli.training.progress import LogProgress, TerminalProgress, make_progress
 from sample_profiler.cli.training.summaries import TensorBoardSummaries
 from sample_profiler.collector.factory import make_remote_sampler
@@ -125,7 +123,10 @@ def _make_callers(config: Config, stack: contextlib.ExitStack) -> list[RunObserv
     """
     folder = config.run.folder
     callers: list[RunObserver] = []
+    # Their imports take tens of milliseconds, during which nothing else of the run begins.
     if port := config.machine.metrics_port:
+        from sample_profiler.cli.training.metrics import MetricsServer
+
         try:
             server = MetricsServer(folder.name, port)
         except OSError as error:
@@ -139,6 +140,8 @@ def _make_callers(config: Config, stack: contextlib.ExitStack) -> list[RunObserv
         for name in ("alert_command", "alert_webhook")
     )
     if command or webhook:
+        from sample_profiler.cli.training.alerts import Alerts, Caller
+
         try:
             caller = Caller(command, webhook)
         except ValueError as error:

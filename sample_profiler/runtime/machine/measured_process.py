@@ -1,4 +1,4 @@
-"""Owns a process of which it is known, when it has ended, how much memory it had at most.
+"""Owns a process of which it is known, when it has ended, how much memory it had at most, and how much processor time.
 
 The kernel tells that once, to whoever takes notice of the end; afterwards nobody can ask for it.
 """
@@ -25,6 +25,7 @@ class _MeasuredPopen(Popen):
 
     def __init__(self, process: BaseProcess) -> None:
         self.most_bytes = 0
+        self.cpu_s = 0.0
         own = read_process_memory(os.getpid())
         # A process begins as a copy of the one that starts it, whose memory counts for the most that it ever had.
         self._inherited_bytes = own.resident if own else 0
@@ -42,6 +43,7 @@ class _MeasuredPopen(Popen):
                 self.returncode = os.waitstatus_to_exitcode(status)
                 most_bytes = usage.ru_maxrss * _BYTES_PER_KIB
                 self.most_bytes = most_bytes if most_bytes > self._inherited_bytes else 0
+                self.cpu_s = usage.ru_utime + usage.ru_stime
         return self.returncode
 
 
@@ -56,3 +58,8 @@ class MeasuredProcess(SpawnProcess):
     def most_bytes(self) -> int:
         """What was resident at most, of the process or one that it has waited for; 0: it runs, or that is not known."""
         return getattr(self._popen, "most_bytes", 0)  # type: ignore[attr-defined]
+
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of processor time that it has had; 0: it runs, or that is not known."""
+        return getattr(self._popen, "cpu_s", 0.0)  # type: ignore[attr-defined]

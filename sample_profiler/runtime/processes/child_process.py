@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import resource
 import signal
 import time
 import weakref
@@ -36,6 +37,9 @@ _MOST_STACKS_BYTES = 1 << 18
 _CRASHES = frozenset(
     -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 )
+_ENDS_OF_CPU_TIME = (signal.SIGXCPU, signal.SIGKILL)
+"""What comes when a process has had its processor time: of the soft limit, and of the hard one."""
+_CPU_LIMIT_SLACK_S = 1.0  # the kernel counts whole seconds
 _CRASH_BEGINS, _CRASH_ENDS = "Fatal Python error: ", "\n\nExtension modules:"  # as `faulthandler` writes
 
 
@@ -202,9 +206,19 @@ class Child:
         if code == UNKNOWN_STATUS:
             return "has ended, how is not known: something in the main process waits for whichever child ends"
         if code < 0:
-            return f"was killed by signal {-code} ({_name_of(-code)})"
+            told = f"was killed by signal {-code} ({_name_of(-code)})"
+            return told + self._describe_used_up(-code)
         told = f"exited with status {code}"
         return f"{told} ({_MEANINGS[code]})" if code in _MEANINGS else told
+
+    def _describe_used_up(self, number: int) -> str:
+        """Say whether a signal came because the process had had all of the processor time that it was to have."""
+        if number not in _ENDS_OF_CPU_TIME or not isinstance(self._process, MeasuredProcess):
+            return ""
+        limit_s = resource.getrlimit(resource.RLIMIT_CPU)[_ENDS_OF_CPU_TIME.index(number)]
+        if limit_s == resource.RLIM_INFINITY or self._process.cpu_s < limit_s - _CPU_LIMIT_SLACK_S:
+            return ""
+        return f", as it had had the {limit_s} s of processor time that a process may have here (ulimit -t)"
 
 
 def _catches(pid: int, number: int) -> bool:

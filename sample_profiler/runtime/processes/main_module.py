@@ -59,7 +59,12 @@ def import_no_main_module() -> None:
 
 def _find_obstacle() -> str:
     """Return what keeps a process from importing the main module; empty: nothing."""
-    told = spawn.get_preparation_data("")
+    try:
+        told = spawn.get_preparation_data("")
+    except FileNotFoundError:  # which asks for the current folder
+        raise ConfigError(
+            ["the current folder was removed, and processes begin there: change to another one"]
+        ) from None
     name, path = told.get("init_main_from_name"), told.get("init_main_from_path")
     if name is not None:
         return "" if _is_skipped(name) or _can_be_found(name) else f"this program, the module {name}, is not there now"

@@ -16,8 +16,11 @@ from pathlib import Path
 
 import psutil
 
+from sample_profiler.errors import ConfigError
+
 __all__ = [
     "become_subreaper",
+    "check_processes_shown",
     "descendants_of",
     "end_descendants",
     "end_sessions",
@@ -31,6 +34,17 @@ __all__ = [
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _SHARED_MEMORY = Path("/dev/shm")
 _SHARED_MEMORY_PATH = re.compile(r"\s(/dev/shm/[^\n]+)(?<! \(deleted\))$", re.MULTILINE)
+
+
+def check_processes_shown() -> None:
+    """Look whether processes can be looked after.
+
+    Raises:
+        ConfigError: they cannot.
+    """
+    if sys.platform == "linux" and not os.path.exists("/proc/self/stat"):
+        problem = "there is no /proc, by which a run looks after its processes: mount it (mount -t proc proc /proc)"
+        raise ConfigError([problem])
 
 
 def become_subreaper() -> None:

@@ -33,6 +33,7 @@ from sample_profiler.runtime.processes.child_process import Child
 from sample_profiler.runtime.processes.main_module import OWN_PROCESS
 from sample_profiler.runtime.processes.orphans import (
     become_subreaper,
+    check_processes_shown,
     descendants_of,
     end_sessions,
     is_subreaper,
@@ -66,6 +67,9 @@ class Supervisor:
     """Starts children and answers for them until none of them, and nothing that they started, is left.
 
     Creating one makes this process the subreaper of its descendants, until the last one has let go of its children.
+
+    Raises:
+        ConfigError: the system shows no processes, so nobody could answer for them.
     """
 
     _active: ClassVar[set[int]] = set()
@@ -73,6 +77,7 @@ class Supervisor:
     _took_notice: ClassVar[bool] = False  # of children, which the program has ignored
 
     def __init__(self) -> None:
+        check_processes_shown()
         if not self._active:
             type(self)._was_subreaper = is_subreaper()
         self._active.add(id(self))

@@ -7,6 +7,7 @@ import errno
 import multiprocessing
 import os
 import re
+import resource
 import signal
 import threading
 import time
@@ -52,6 +53,26 @@ def test_the_end_by_any_signal_has_words(supervisor, number, name):
     os.kill(child.pid, number)
     child._process.join(10)
     assert re.fullmatch(rf"was killed by signal {int(number)} \({name}\)", child.describe_exit())
+
+
+def use_processor(limits_s):
+    resource.setrlimit(resource.RLIMIT_CPU, limits_s)
+    while True:
+        pass
+
+
+@pytest.mark.parametrize(("limits_s", "name"), [((1, 5), "SIGXCPU"), ((1, 1), "SIGKILL")])
+def test_who_has_used_up_its_processor_time_is_said_to_have(supervisor, await_report, monkeypatch, limits_s, name):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    child.send_command(Command(1, "apply", (use_processor, limits_s)))
+    child._process.join(PATIENCE_S)
+    number = signal.Signals[name]
+    assert child.describe_exit() == f"was killed by signal {int(number)} ({name})", "this process has no such limit"
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits_s)
+    told = f"was killed by signal {int(number)} ({name}), as it had had the 1 s of processor time that a process may"
+    assert child.describe_exit().startswith(told)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1000, 1000))
+    assert child.describe_exit() == f"was killed by signal {int(number)} ({name})", "that is not why"
 
 
 def die_of(number):

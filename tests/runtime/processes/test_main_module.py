@@ -116,3 +116,12 @@ def test_a_daemon_is_told_that_it_may_start_no_processes(monkeypatch):
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
     with pytest.raises(ConfigError, match=r"multiprocessing\.Pool are, and may start no processes: use concurrent"):
         check_main_module()
+
+
+def test_who_stands_in_a_folder_that_was_removed_is_told_so(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(ConfigError, match="the current folder was removed"):
+        check_main_module()

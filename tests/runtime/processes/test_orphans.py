@@ -11,14 +11,17 @@ import psutil
 import pytest
 from spawned_components import SLEEP, has_ended, map_file
 
+from sample_profiler.errors import ConfigError
 from sample_profiler.runtime.processes import orphans
 from sample_profiler.runtime.processes.orphans import (
+    check_processes_shown,
     descendants_of,
     end_sessions,
     list_shared_memory,
     mapped_shared_memory,
     unlink_unused,
 )
+from sample_profiler.runtime.processes.supervisor import Supervisor
 from tests.isolation.shared_names import make_shared_name
 
 
@@ -168,3 +171,13 @@ print(psutil.pid_exists(child.pid), os.path.exists({name + "_new"!r}), os.path.e
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert result.stdout.split() == ["False", "False", "True"], result.stderr
+
+
+def test_where_the_system_shows_no_processes_at_all_none_are_started(monkeypatch):
+    check_processes_shown()
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: not path.startswith("/proc/") and exists(path))
+    with pytest.raises(ConfigError, match="there is no /proc, by which a run"):
+        Supervisor()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    check_processes_shown()
