@@ -41,6 +41,8 @@ _MOST_TEXT = 5_000
 _OUT_OF_MEMORY = ("can't allocate memory", "Cannot allocate memory", "bad_alloc")
 _OUT_OF_GPU_MEMORY = "out of memory"
 """How PyTorch and other libraries in C++ say it: of the machine, and of a GPU. All are RuntimeErrors."""
+_NO_THREAD = "can't start new thread"
+"""How Python says it, which has no number of the system for it."""
 
 
 class SampleProfilerError(Exception):
@@ -171,6 +173,8 @@ def describe_error(error: BaseException) -> str:
     text = _text_of(error)
     if not isinstance(error, SampleProfilerError):
         text = shorten(text, _MOST_TEXT)
+    if text == _NO_THREAD:
+        text += ": the limit of processes and threads is reached (ulimit -u, pids.max of a container)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

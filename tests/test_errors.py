@@ -97,6 +97,8 @@ def test_an_error_is_described_whatever_it_says():
 
     assert describe_error(ValueError("of a kind")) == "ValueError: of a kind"
     assert describe_error(MuteError()) == "MuteError"
+    told = describe_error(RuntimeError("can't start new thread"))
+    assert told.startswith("RuntimeError: can't start new thread: the limit of processes and threads")
     told = describe_error(ValueError("a" * 1_000_000 + "b" * 1_000_000))
     assert told.startswith("ValueError: aaa")
     assert told.endswith("bbb")
