@@ -173,7 +173,7 @@ def describe_error(error: BaseException) -> str:
     text = _text_of(error)
     if not isinstance(error, SampleProfilerError):
         text = shorten(text, _MOST_TEXT)
-    if text == _NO_THREAD:
+    if is_out_of_threads(error):
         text += ": the limit of processes and threads is reached (ulimit -u, pids.max of a container)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -184,6 +184,11 @@ def shorten(text: str, most: int) -> str:
         return text
     half = most // 2
     return f"{text[:half]} … ({len(text) - 2 * half:,} characters are left out) … {text[-half:]}"
+
+
+def is_out_of_threads(error: BaseException) -> bool:
+    """Tell whether a thread could not begin, since there may be no more of them."""
+    return isinstance(error, RuntimeError) and _text_of(error) == _NO_THREAD
 
 
 def is_out_of_memory(error: BaseException) -> bool:

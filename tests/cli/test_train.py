@@ -300,6 +300,15 @@ def test_what_the_system_refuses_is_told_with_its_own_cure(start, runs, caplog, 
     assert cure in caplog.text
 
 
+def test_a_thread_that_cannot_begin_is_told_with_its_limit_and_other_errors_are_nobodys(start, runs, caplog):
+    runs.result = RuntimeError("can't start new thread")
+    assert start() == 2
+    assert "the limit of processes and threads is reached (ulimit -u" in caplog.messages[-1]
+    runs.result = RuntimeError("something else")
+    with pytest.raises(RuntimeError, match="something else"):
+        start()
+
+
 @pytest.mark.parametrize("message", ["", "Interrupted again: everything was ended at once"])
 def test_only_a_second_interruption_of_the_run_is_called_one(start, runs, caplog, message):
     runs.result = KeyboardInterrupt(message) if message else KeyboardInterrupt()

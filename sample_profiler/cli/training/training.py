@@ -16,7 +16,13 @@ from sample_profiler.cli.training.launcher_watch import LauncherWatch
 from sample_profiler.cli.training.logs import RunLog
 from sample_profiler.config import Config, parse_run_config
 from sample_profiler.config.seeds import draw_seed
-from sample_profiler.errors import ConfigError, SampleProfilerError, UnknownEnvError
+from sample_profiler.errors import (
+    ConfigError,
+    SampleProfilerError,
+    UnknownEnvError,
+    describe_error,
+    is_out_of_threads,
+)
 from sample_profiler.files import expand_home
 from sample_profiler.run.env_probe import EnvProbe, begin_probe
 from sample_profiler.run.extensions.component import RunComponent
@@ -67,6 +73,10 @@ def train_as_told(
         except OSError as error:  # of the run's folder or its processes: later failures are part of the run's report
             text, is_clear = describe_refused(error)
             logger.error("%s", text, exc_info=not is_clear)
+        except RuntimeError as error:
+            if not is_out_of_threads(error):
+                raise
+            logger.error("%s", describe_error(error))
         except KeyboardInterrupt as error:  # without a message it came before the run or after it
             logger.error("%s", str(error) or "Interrupted")
             return status_of_interrupt(error)
