@@ -40,6 +40,11 @@ The flags of the last two parts are those of `enjoy_*` and of `sample-profiler e
 run's `config.json`.
 """
 
+_OF_TASKS = """They hold where `--encoder_mlp_layers`, `--nonlinearity` and `--use_rnn` are the family's: with any other
+network all is as for other environments.
+
+"""
+
 
 def make_page() -> str:
     """Return the text of docs/configuration.md."""
@@ -51,7 +56,7 @@ def make_page() -> str:
         rows += [_make_row(flag) for flag in part.flags]
         blocks.append(f"## {part.title}\n\n" + "\n".join(rows) + "\n")
     families = _make_defaults_section("environment families", FAMILIES, {})
-    tasks = _make_defaults_section("some of Gymnasium's environments", TASK_DEFAULTS, GYM_DEFAULTS)
+    tasks = _make_defaults_section("some of Gymnasium's environments", TASK_DEFAULTS, GYM_DEFAULTS, _OF_TASKS)
     return "\n".join([*blocks, families, tasks])
 
 
@@ -60,13 +65,16 @@ def main(argv: list[str]) -> int:
     return write_or_check(argv, PATH, make_page)
 
 
-def _make_defaults_section(of: str, columns: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]) -> str:
+def _make_defaults_section(
+    of: str, columns: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any], about: str = ""
+) -> str:
     """Return the defaults that some have instead of those of all others.
 
     Args:
         of: who has them.
         columns: the defaults of each.
         common: what others have instead of the flags' own.
+        about: comes before the table.
     """
     of_column = [_describe_by_name(defaults) for defaults in columns.values()]
     of_others = _describe_by_name(common)
@@ -77,7 +85,7 @@ def _make_defaults_section(of: str, columns: Mapping[str, Mapping[str, Any]], co
             for flags, defaults in zip(of_column, columns.values(), strict=True)
         ]
         rows.append(_make_cells([f"`--{name}`", *cells, _show_default(of_others[name])]))
-    return f"## Defaults of {of}\n\n" + "\n".join(rows) + "\n"
+    return f"## Defaults of {of}\n\n{about}" + "\n".join(rows) + "\n"
 
 
 def _describe_by_name(defaults: Mapping[str, Any]) -> dict[str, FlagDescription]:
