@@ -174,7 +174,10 @@ def describe_error(error: BaseException) -> str:
     if not isinstance(error, SampleProfilerError):
         text = shorten(text, _MOST_TEXT)
     if is_out_of_threads(error):
-        text += ": the limit of processes and threads is reached (ulimit -u, pids.max of a container)"
+        text += (
+            ": the limit of processes and threads is reached (ulimit -u, pids.max of a container), or there is no "
+            "memory for its stack (ulimit -v)"
+        )
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

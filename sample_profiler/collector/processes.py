@@ -41,6 +41,7 @@ class ProcessBackend(LocalBackend):
             for plan in plan_sampling(blueprint):
                 child = self._supervisor.spawn(plan.settings, plan.make)
                 logger.info("Started %s as process %d", child.name, child.pid)
+            self._releasing = Releasing(blueprint.transport)
         except BaseException:  # this process would wait for the children at its exit, and they for it
             self._supervisor.kill()
             raise
@@ -56,7 +57,6 @@ class ProcessBackend(LocalBackend):
         # Where the Batcher would be: what workers finish comes to this process.
         make_waiter = blueprint.transport.looking_waiter_of(str(ComponentId(BATCHER, 0)))
         self._loop = PausableLoop([self._caller], make_waiter, self._beat, control=control)
-        self._releasing = Releasing(blueprint.transport)
 
     def call(self, method: str, arguments: Mapping[str, tuple[Any, ...]], timeout_s: float) -> dict[str, CommandResult]:
         """Send the command to all that it is for, and take what comes until all have answered."""
@@ -105,6 +105,8 @@ class ProcessBackend(LocalBackend):
 
     def _beat(self) -> None:
         self._supervisor.beat()
+        if self._releasing.error is not None:
+            raise self._releasing.error
         if time.monotonic() >= self._deadline_s:
             self._loop.stop()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from sample_profiler.errors import MessageError
 from sample_profiler.runtime.loop.transports import Transport
 
 __all__ = ["Releasing"]
@@ -19,10 +20,14 @@ class Releasing:
 
     Args:
         transport: of the workers.
+
+    Attributes:
+        error: what it has met that there is no way back from; None: nothing.
     """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self.error: MessageError | None = None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="releasing")
         if transport.has_locks:
@@ -36,4 +41,10 @@ class Releasing:
 
     def _run(self) -> None:
         while not self._is_over.wait(_INTERVAL_S):
+            self._release()
+
+    def _release(self) -> None:
+        try:
             self._transport.release()
+        except MessageError as error:  # other queues may still have to be opened
+            self.error = self.error or error

@@ -187,6 +187,7 @@ class ParallelWiring:
             self._blueprint.transport.release()
         for child in self._supervisor.children:
             self.runner.handle_reports(child.reports.receive())
+        self.runner.extensions.deliver()  # who ends hears what it has not heard, as far as there is time
 
 
 class SerialWiring:

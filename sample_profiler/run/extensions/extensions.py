@@ -134,9 +134,13 @@ class Extensions:
 
     def look(self, sender: CommandSender) -> None:
         """Go on with what has to wait for components; called a few times a second."""
+        self.deliver()
+        self._env_calls.look(sender)
+
+    def deliver(self) -> None:
+        """Hand on to components of the user's own what there is room for by now."""
         for mailbox in self._mailboxes.values():
             mailbox.deliver()
-        self._env_calls.look(sender)
 
     def _make_call(self, signal: Signal[Any], slot: Callable[[Any], None]) -> Callable[[Any], None]:
         owner = getattr(slot, "__self__", None)

@@ -98,6 +98,7 @@ class ComponentHost:
         letters, until_s = deque(self._mail.rest()), self._clock() + _CLOSING_S
         while letters and self._has_begun and not self._has_failed and self._clock() < until_s:
             self._hear([letters.popleft()])
+            letters.extend(self._mail.rest())  # the Runner hands on more as soon as there is room
         if letters and not self._has_failed:
             what = "signal was" if len(letters) == 1 else "signals were"
             logger.warning(

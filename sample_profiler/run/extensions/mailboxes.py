@@ -150,4 +150,6 @@ class _PipeMail:
         return [] if self._unheard.has_pending() else self._pipe.receive()
 
     def rest(self) -> list[Letter]:
-        return [*self._unheard.pending(), *self._pipe.receive()]
+        letters = [*self._unheard.pending(), *self._pipe.receive()]
+        self._unheard.clear()
+        return letters

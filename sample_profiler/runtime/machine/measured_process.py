@@ -5,11 +5,13 @@ The kernel tells that once, to whoever takes notice of the end; afterwards nobod
 
 from __future__ import annotations
 
+import contextlib
 import os
 from multiprocessing.context import SpawnProcess
 from multiprocessing.popen_spawn_posix import Popen
 from multiprocessing.process import BaseProcess
 
+from sample_profiler.files import read_at_once
 from sample_profiler.runtime.machine.memory_limits import read_process_memory
 
 __all__ = ["UNKNOWN_STATUS", "MeasuredProcess"]
@@ -35,6 +37,7 @@ class _MeasuredPopen(Popen):
         """Return the exit status, negative for a signal, or UNKNOWN_STATUS; None: it runs."""
         if self.returncode is None:
             try:
+                self._note_cpu_time(flag)
                 pid, status, usage = os.wait4(self.pid, flag)
             except ChildProcessError:  # somebody in this process waits for whichever child ends, or ignores SIGCHLD
                 self.returncode = UNKNOWN_STATUS
@@ -43,8 +46,20 @@ class _MeasuredPopen(Popen):
                 self.returncode = os.waitstatus_to_exitcode(status)
                 most_bytes = usage.ru_maxrss * _BYTES_PER_KIB
                 self.most_bytes = most_bytes if most_bytes > self._inherited_bytes else 0
-                self.cpu_s = usage.ru_utime + usage.ru_stime
         return self.returncode
+
+    def _note_cpu_time(self, flag: int) -> None:
+        """Read what it has used if it has ended; `wait4` counts those in, too, that it has waited for itself.
+
+        Raises:
+            ChildProcessError: somebody else has taken notice of its end.
+        """
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | flag) is None:
+            return
+        with contextlib.suppress(OSError):  # there is no /proc
+            *_, fields = read_at_once(f"/proc/{self.pid}/stat").rpartition(b")")
+            user, system = fields.split()[11:13]
+            self.cpu_s = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 class MeasuredProcess(SpawnProcess):
@@ -61,5 +76,5 @@ class MeasuredProcess(SpawnProcess):
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of processor time that it has had; 0: it runs, or that is not known."""
+        """Seconds of processor time that it has had by itself; 0: it runs, or that is not known."""
         return getattr(self._popen, "cpu_s", 0.0)  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ from typing import Any
 
 import faster_fifo
 
-from sample_profiler.errors import ConfigError, MessageError
+from sample_profiler.errors import ConfigError, MessageError, describe_error
 
 __all__ = ["FifoQueue"]
 
@@ -157,7 +157,10 @@ class FifoQueue(faster_fifo.Queue):
         """Wake the reader, in a thread that will have to stay in the C library if this is not possible."""
         condition = self._at(len(self._new) - 2 * _CONDITION_BYTES)
         thread = threading.Thread(target=_c.pthread_cond_signal, args=(condition,), daemon=True, name="waking")
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # there may be no more threads
+            raise MessageError(f"{self.reader} cannot be woken for its messages: {describe_error(error)}") from None
         thread.join(_LOCK_S)
         if thread.is_alive():
             raise MessageError(
@@ -218,6 +221,8 @@ class FifoQueue(faster_fifo.Queue):
 def _is_alive(thread: int) -> bool:
     try:
         _, _, rest = Path(f"/proc/{thread}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
+    except OSError:  # not to be known now, as where no more files can be opened: whose the lock is stays untouched
+        return True
     return rest.split()[0] not in ("Z", "X")

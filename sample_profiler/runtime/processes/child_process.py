@@ -213,7 +213,9 @@ class Child:
 
     def _describe_used_up(self, number: int) -> str:
         """Say whether a signal came because the process had had all of the processor time that it was to have."""
-        if number not in _ENDS_OF_CPU_TIME or not isinstance(self._process, MeasuredProcess):
+        if number not in _ENDS_OF_CPU_TIME or self._was_killed_by_parent:
+            return ""
+        if not isinstance(self._process, MeasuredProcess):
             return ""
         limit_s = resource.getrlimit(resource.RLIMIT_CPU)[_ENDS_OF_CPU_TIME.index(number)]
         if limit_s == resource.RLIM_INFINITY or self._process.cpu_s < limit_s - _CPU_LIMIT_SLACK_S:

@@ -116,6 +116,20 @@ def test_others_raise_and_are_let_go_all_the_same():
     assert hosted.own.calls == ["start", "a", "stop"]
 
 
+def test_what_comes_at_the_end_while_it_still_hears_is_heard_too():
+    class Slow(Mine):
+        def note(self, call):
+            super().note(call)
+            if call == "a":
+                hosted.hear("b")  # there was no room for it before
+
+    hosted = Hosted(Slow())
+    hosted.host.start()
+    hosted.hear("a")
+    hosted.host.finish()
+    assert hosted.own.calls == ["start", "a", "b", "stop"]
+
+
 def test_the_end_does_not_wait_for_what_has_not_been_heard(caplog):
     times = iter([0.0, 0.5, 1.5])
     hosted = Hosted(Mine(), lambda: next(times))

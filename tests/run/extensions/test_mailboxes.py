@@ -48,6 +48,8 @@ def test_the_pipe_is_read_when_everything_that_was_read_before_has_been_heard():
     put(mailbox, [2])
     assert mail.receive() == []
     assert numbers_of(mail.rest()) == [1, 2]
+    put(mailbox, [3])
+    assert numbers_of(mail.rest()) == [3]
 
 
 def test_of_more_than_a_pipe_and_the_limit_hold_the_oldest_is_dropped_and_told(monkeypatch, caplog):

@@ -6,6 +6,7 @@ A thread that ends stands for a process that is killed: both leave the mutex as 
 from __future__ import annotations
 
 import ctypes
+import errno
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -172,6 +173,31 @@ def test_a_reader_that_can_never_be_woken_again_is_an_error(queue, monkeypatch):
         queue.release()
     assert queue.holder == 0, "others can put, and end"
     released.set()
+
+
+def test_where_no_thread_can_begin_that_would_wake_the_reader_it_is_told(queue, monkeypatch):
+    def fail(_):
+        raise RuntimeError("can't start new thread")
+
+    hold_and_end(queue)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(MessageError, match="Reader cannot be woken for its messages: RuntimeError: can't start new"):
+        queue.release()
+    assert queue.holder == 0, "others can put, and end"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), PermissionError()])
+def test_a_lock_whose_holder_cannot_be_looked_at_is_left_alone(queue, monkeypatch, error):
+    hold_and_end(queue)
+    with monkeypatch.context() as blind:
+
+        def fail(*_, **__):
+            raise error
+
+        blind.setattr(Path, "read_text", fail)
+        assert not queue.release()
+    assert queue.holder
+    assert queue.release()
 
 
 def test_a_message_without_room_is_an_error_and_not_dropped(queue):

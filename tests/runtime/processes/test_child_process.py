@@ -75,6 +75,21 @@ def test_who_has_used_up_its_processor_time_is_said_to_have(supervisor, await_re
     assert child.describe_exit() == f"was killed by signal {int(number)} ({name})", "that is not why"
 
 
+def end_while_another_uses_the_processor(seconds):
+    worker = multiprocessing.get_context("fork").Process(target=use_processor, args=((seconds, seconds),))
+    worker.start()
+    worker.join()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_its_simulators_have_used_is_not_its_own_processor_time(supervisor, monkeypatch):
+    child = supervisor.spawn(settings(), spawned.make_spawned)
+    child.send_command(Command(1, "apply", (end_while_another_uses_the_processor, 4)))
+    child._process.join(PATIENCE_S)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (4, 4))
+    assert child.describe_exit() == "was killed by signal 9 (SIGKILL)"
+
+
 def die_of(number):
     os.kill(os.getpid(), number)
 
