@@ -125,8 +125,11 @@ def count_kills(groups: Iterable[ControlGroup]) -> dict[Path, int]:
     """Return how many processes the kernel has ended so far for want of memory, by the file that tells it.
 
     Args:
-        groups: whose counters are read, beside the machine's.
+        groups: whose counters are read, in which the machine's own want of memory counts, too. The machine's counter,
+            in which everybody's does, is read where none of them has one.
     """
     paths = [group.folder / _KILLS[group.version] for group in groups]
-    counts = {path: read_number(path, "oom_kill") for path in (*paths, _PROCESSES / "vmstat")}
+    counts = {path: read_number(path, "oom_kill") for path in paths}
+    if all(count is None for count in counts.values()):
+        counts = {(path := _PROCESSES / "vmstat"): read_number(path, "oom_kill")}
     return {path: int(count) for path, count in counts.items() if count is not None}
