@@ -11,7 +11,8 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.popen_spawn_posix import Popen
 from multiprocessing.process import BaseProcess
 
-from sample_profiler.files import read_at_once
+import psutil
+
 from sample_profiler.runtime.machine.memory_limits import read_process_memory
 
 __all__ = ["UNKNOWN_STATUS", "MeasuredProcess"]
@@ -56,10 +57,9 @@ class _MeasuredPopen(Popen):
         """
         if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | flag) is None:
             return
-        with contextlib.suppress(OSError):  # there is no /proc
-            *_, fields = read_at_once(f"/proc/{self.pid}/stat").rpartition(b")")
-            user, system = fields.split()[11:13]
-            self.cpu_s = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        with contextlib.suppress(psutil.Error):  # the system does not show it
+            used = psutil.Process(self.pid).cpu_times()
+            self.cpu_s = used.user + used.system
 
 
 class MeasuredProcess(SpawnProcess):
